@@ -1,0 +1,1 @@
+"""PostgreSQL: migrations, and one repository module per aggregate. The only place with SQL."""

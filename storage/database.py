@@ -1,0 +1,57 @@
+"""Connections to PostgreSQL: one pool per process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg_pool import AsyncConnectionPool
+
+Connection = AsyncConnection[DictRow]
+
+
+def dump_json(value: Any) -> bytes:
+    """JSON text of `value`: plain types, dataclasses, datetimes and UUIDs."""
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+
+
+set_json_dumps(dump_json)
+set_json_loads(orjson.loads)
+
+
+class Database:
+    """The process's pool. `async with Database(url, size) as database`."""
+
+    def __init__(self, url: str, pool_size: int) -> None:
+        self.url = url
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            url,
+            min_size=2,
+            max_size=pool_size,
+            open=False,
+            timeout=10.0,
+            kwargs={"autocommit": True, "row_factory": dict_row},
+            check=AsyncConnectionPool.check_connection,
+        )
+
+    async def __aenter__(self) -> "Database":
+        await self._pool.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode: each statement is its own transaction."""
+        async with self._pool.connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection inside one transaction: committed at the end, rolled back on an exception."""
+        async with self._pool.connection() as connection, connection.transaction():
+            yield connection

@@ -1,0 +1,1 @@
+"""Runs of traces: how creates and patches become rows, and how rows are found again."""

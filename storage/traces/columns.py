@@ -1,0 +1,33 @@
+"""Columns of `trace_runs` that readers select."""
+
+SMALL = (
+    "id",
+    "tenant_id",
+    "session_id",
+    "trace_id",
+    "parent_run_id",
+    "parent_run_ids",
+    "reference_example_id",
+    "dotted_order",
+    "name",
+    "run_type",
+    "status",
+    "is_root",
+    "start_time",
+    "end_time",
+    "first_token_time",
+    "error",
+    "tags",
+    "trace_tier",
+    "feedback_stats",
+    "own_usage",
+    "attachments",
+    "total_tokens",
+    "prompt_tokens",
+    "completion_tokens",
+    "total_cost",
+    "prompt_cost",
+    "completion_cost",
+    "received_at",
+)
+LARGE = ("inputs", "outputs", "extra", "events", "serialized")

@@ -1,0 +1,84 @@
+"""Complete deletion of runs: rows, keys and feedback at once; objects of attachments are doomed with them.
+
+A doomed object's key is kept until the object store has deleted it, so that none is forgotten.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from storage.database import Connection
+
+BATCH = 1_000
+
+
+async def delete_runs_by_id(
+    connection: Connection, tenant_id: UUID, run_ids: list[UUID]
+) -> tuple[int, list[str]]:
+    """Delete runs; how many there were, and the now doomed object keys of their attachments.
+
+    Keys are locked in order of id, as ingestion does, and go too: the same run sent again would be a new one.
+    """
+    cursor = await connection.execute(
+        "SELECT id, session_id, start_time FROM trace_run_keys WHERE tenant_id = %s AND id = ANY(%s)"
+        " ORDER BY id FOR UPDATE",
+        (tenant_id, run_ids),
+    )
+    keys = await cursor.fetchall()
+    cursor = await connection.execute(
+        "DELETE FROM trace_runs r USING unnest(%s::uuid[], %s::uuid[], %s::timestamptz[])"
+        " AS given (id, session_id, start_time) WHERE r.tenant_id = %s AND r.session_id = given.session_id"
+        " AND r.start_time = given.start_time AND r.id = given.id RETURNING r.attachments",
+        (
+            [key["id"] for key in keys],
+            [key["session_id"] for key in keys],
+            [key["start_time"] for key in keys],
+            tenant_id,
+        ),
+    )
+    deleted = await cursor.fetchall()
+    ids = [key["id"] for key in keys]
+    await connection.execute(
+        "DELETE FROM feedback WHERE tenant_id = %s AND run_id = ANY(%s)", (tenant_id, ids)
+    )
+    await connection.execute(
+        "DELETE FROM trace_run_keys WHERE tenant_id = %s AND id = ANY(%s)", (tenant_id, ids)
+    )
+    doomed = [key for row in deleted for key in object_keys(row["attachments"])]
+    await doom(connection, doomed)
+    return len(deleted), doomed
+
+
+async def doom(connection: Connection, keys: list[str]) -> None:
+    """Remember objects that are to be deleted."""
+    if keys:
+        await connection.execute(
+            "INSERT INTO doomed_objects (object_key) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING",
+            (keys,),
+        )
+
+
+async def doomed_objects(connection: Connection, limit: int) -> list[str]:
+    """Keys of objects that are still to be deleted, oldest first."""
+    cursor = await connection.execute(
+        "SELECT object_key FROM doomed_objects ORDER BY created_at LIMIT %s", (limit,)
+    )
+    return [row["object_key"] for row in await cursor.fetchall()]
+
+
+async def forget_objects(connection: Connection, keys: list[str]) -> None:
+    """The object store has deleted these."""
+    await connection.execute("DELETE FROM doomed_objects WHERE object_key = ANY(%s)", (keys,))
+
+
+async def runs_of_traces(connection: Connection, tenant_id: UUID, trace_ids: list[UUID]) -> list[UUID]:
+    """At most `BATCH` runs of the traces."""
+    cursor = await connection.execute(
+        "SELECT id FROM trace_runs WHERE tenant_id = %s AND trace_id = ANY(%s) LIMIT %s",
+        (tenant_id, trace_ids, BATCH),
+    )
+    return [row["id"] for row in await cursor.fetchall()]
+
+
+def object_keys(attachments: dict[str, Any] | None) -> list[str]:
+    """Where the files of an `attachments` column are."""
+    return [file["key"] for file in (attachments or {}).values()]
