@@ -1,0 +1,1 @@
+"""What touches the world for the workflows: one file per concern."""

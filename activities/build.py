@@ -1,0 +1,135 @@
+"""Building a revision on the listener's host: from its source to an environment that can run it."""
+
+import asyncio
+import os
+import secrets as random_secrets
+import shutil
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import structlog
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.archive import UnsafeArchiveError
+from activities.heartbeats import heartbeats
+from activities.project_config import ProjectConfig, ProjectConfigError, read_project_config
+from activities.python_environment import PythonEnvironments
+from activities.revision_log import RevisionLog
+from activities.source import RepositorySource, Source, SourceError, UploadedSource
+from activities.subprocesses import ToolFailedError, inherited_environment, run_tool
+from settings import Settings
+from storage.database import Database
+from storage.objects import ObjectStore
+from storage.revisions import Revision, advance_revision, get_revision, keep_build
+from storage.secrets import SecretBox
+from workflows.messages.rollout import (
+    BUILD_REVISION,
+    BuildRevision,
+    RevisionRef,
+    RevisionStatus,
+    StepResult,
+    predecessors,
+)
+
+log = structlog.get_logger()
+
+_LONGEST_REASON = 4_000
+
+
+class BuildActivities:
+    """Builds of one listener, under `folder`. Failures that the user has to correct are returned, not raised."""
+
+    def __init__(
+        self, database: Database, secrets: SecretBox, objects: ObjectStore, settings: Settings, folder: Path
+    ) -> None:
+        self._database = database
+        self._secrets = secrets
+        self._settings = settings
+        self._sources: dict[str, Source] = {
+            "internal_source": UploadedSource(database, objects, settings),
+            "github": RepositorySource(settings),
+        }
+        self._folder = folder.resolve()
+        self._environments = PythonEnvironments(self._folder, settings.runtime_path)
+
+    @activity.defn(name=BUILD_REVISION)
+    async def build(self, build: BuildRevision) -> StepResult:
+        """Fetch, unpack, check, install. Each attempt works in a folder of its own; the one that ends counts."""
+        ref = build.revision
+        revision = await self._begin(ref)
+        folder = self._folder / "revisions" / ref.revision_id / random_secrets.token_hex(4)
+        secrets = self._secrets.decrypt(revision.secrets).values() if revision.secrets else []
+        async with heartbeats(), RevisionLog(self._database, ref, "build", secrets) as output:
+            try:
+                async with asyncio.timeout(build.limit_seconds):
+                    made = await self._make(revision, folder, output)
+            except (UnsafeArchiveError, ProjectConfigError, ToolFailedError, SourceError) as error:
+                failure = str(error)
+            except TimeoutError:
+                failure = f"The build did not end within {build.limit_seconds:g} s."
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            else:
+                if not await self._keep(ref, made):
+                    shutil.rmtree(folder, ignore_errors=True)
+                output.write("Build finished.")
+                return StepResult()
+            shutil.rmtree(folder, ignore_errors=True)
+            output.write(failure, "ERROR")
+            return StepResult(output.masked(failure)[:_LONGEST_REASON])
+
+    async def _make(self, revision: Revision, folder: Path, output: RevisionLog) -> dict[str, Any]:
+        """The build's record, as it is stored with the revision."""
+        project = folder / "project"
+        project.mkdir(parents=True)
+        commit = await self._sources[revision.source].fetch(revision, project, output)
+        config_path = revision.source_revision_config.get("langgraph_config_path", "langgraph.json")
+        config = await asyncio.to_thread(read_project_config, project, config_path)
+        for key in config.ignored:
+            output.write(f"Key `{key}` of {config_path} has no meaning here and is ignored.", "WARNING")
+        python = await self._environments.prepare(config, project, folder / "environment", output.write)
+        await self._run_commands(revision, config, project, folder / "environment", output)
+        return {"folder": str(folder), "config": str(config.path), "python": str(python), "commit": commit}
+
+    async def _run_commands(
+        self, revision: Revision, config: ProjectConfig, project: Path, environment: Path, output: RevisionLog
+    ) -> None:
+        """The project's own commands, which see its environment and none of its secrets."""
+        variables = {
+            **inherited_environment(),
+            "HOME": str(environment.parent),
+            "VIRTUAL_ENV": str(environment),
+            "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
+        for key, cwd in (("install_command", project), ("build_command", config.path.parent)):
+            command = revision.source_config.get(key)
+            if not command:
+                continue
+            if not self._settings.trust_project_builds:
+                raise ProjectConfigError(f"`{key}` is switched off in this installation.")
+            output.write(f"$ {command}")
+            await run_tool(["/bin/sh", "-c", command], cwd=cwd, environment=variables, on_line=output.write)
+
+    async def _begin(self, ref: RevisionRef) -> Revision:
+        """The revision, at BUILDING.
+
+        Raises:
+            ApplicationError: not to be retried: it is gone.
+        """
+        tenant_id, revision_id = UUID(ref.tenant_id), UUID(ref.revision_id)
+        async with self._database.connection() as connection:
+            status = RevisionStatus.BUILDING
+            await advance_revision(connection, tenant_id, revision_id, status, None, predecessors(status))
+            revision = await get_revision(connection, tenant_id, UUID(ref.deployment_id), revision_id)
+        if revision is None:
+            raise ApplicationError("The revision is gone.", type="RevisionGone", non_retryable=True)
+        return revision
+
+    async def _keep(self, ref: RevisionRef, made: dict[str, Any]) -> bool:
+        async with self._database.connection() as connection:
+            return await keep_build(
+                connection, UUID(ref.tenant_id), UUID(ref.revision_id), made, RevisionStatus.BUILDING
+            )

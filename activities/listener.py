@@ -1,0 +1,146 @@
+"""A listener: one host's hand of the control plane. It polls its task queue; nothing dials it."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+from uuid import UUID
+
+import structlog
+
+from activities.build import BuildActivities
+from activities.compute.process import ProcessCompute
+from activities.compute.protocol import CannotStartError, Compute
+from activities.workers import WorkerActivities
+from settings import Settings
+from storage.database import Database
+from storage.deployments import get_deployment
+from storage.listeners import Listener, find_listener, report_version
+from storage.objects import open_object_store
+from storage.revisions import get_revision
+from storage.secrets import SecretBox, load_secret_box
+from storage.worker_sets import WorkerSet, wanted_workers
+
+log = structlog.get_logger()
+
+_RECONCILE_SECONDS = 5.0
+
+
+class ListenerError(Exception):
+    """This process cannot be the listener that it was told to be."""
+
+
+@contextlib.asynccontextmanager
+async def open_listener(settings: Settings, database: Database) -> AsyncIterator[list[Callable[..., Any]]]:
+    """The activities of the listener's queue, while its compute runs what the database says should run.
+
+    Raises:
+        ListenerError: no such listener, or another process is it already.
+    """
+    listener_id = UUID(settings.listener_id)
+    async with database.connection() as connection:
+        listener = await find_listener(connection, listener_id)
+    if listener is None:
+        raise ListenerError(f"There is no listener {listener_id}: create it with POST /v2/listeners.")
+    folder = settings.home / "listeners" / str(listener_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    secrets = load_secret_box(
+        settings.secret_keys.get_secret_value() if settings.secret_keys else None, settings.home
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(_alone(folder / "lock"))
+        objects = await stack.enter_async_context(open_object_store(settings))
+        compute = await stack.enter_async_context(_compute(listener, database, secrets, settings, folder))
+        reconciling = asyncio.create_task(_reconcile_for_ever(database, listener_id, compute))
+        stack.push_async_callback(_cancel, reconciling)
+        builds = BuildActivities(database, secrets, objects, settings, folder)
+        workers = WorkerActivities(database, compute)
+        yield [builds.build, workers.start, workers.watch, workers.stop, workers.remove_deployment]
+
+
+def _compute(
+    listener: Listener, database: Database, secrets: SecretBox, settings: Settings, folder: Path
+) -> Compute:
+    if listener.compute_type == "k8s":
+        # Here, because the client's thousands of models take seconds to import.
+        from activities.compute.kubernetes import KubernetesCompute
+
+        namespaces = listener.compute_config.get("k8s_namespaces")
+        return KubernetesCompute(database, secrets, settings, namespaces)
+    return ProcessCompute(database, secrets, settings, folder)
+
+
+async def _reconcile_for_ever(database: Database, listener_id: UUID, compute: Compute) -> None:
+    """Run what should run and nothing else: after a restart, and whenever somebody changed a row by hand."""
+    while True:
+        try:
+            await _reconcile(database, listener_id, compute)
+        except Exception as error:
+            log.warning("reconcile_failed", error=str(error)[:300])
+        await asyncio.sleep(_RECONCILE_SECONDS)
+
+
+async def _reconcile(database: Database, listener_id: UUID, compute: Compute) -> None:
+    running = await compute.running()
+    async with database.connection() as connection:
+        await report_version(connection, listener_id, _version())
+        wanted = {
+            str(worker_set.id): worker_set for worker_set in await wanted_workers(connection, listener_id)
+        }
+    for worker_set_id, worker_set in wanted.items():
+        if worker_set_id in running:
+            await compute.scale(worker_set)
+        else:
+            await _start(database, compute, worker_set)
+    for worker_set_id in running:
+        if worker_set_id not in wanted:
+            await compute.stop(worker_set_id, 10.0)
+
+
+async def _start(database: Database, compute: Compute, worker_set: WorkerSet) -> None:
+    async with database.connection() as connection:
+        deployment = await get_deployment(connection, worker_set.tenant_id, worker_set.deployment_id)
+        revision = await get_revision(
+            connection, worker_set.tenant_id, worker_set.deployment_id, worker_set.revision_id
+        )
+    if deployment is None or revision is None:
+        return
+    try:
+        await compute.start(worker_set, deployment, revision)
+        log.info("workers_started", revision_id=str(revision.id), worker_set_id=str(worker_set.id))
+    except CannotStartError as error:
+        log.error("workers_not_started", revision_id=str(revision.id), error=str(error))
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Any:
+    """Hold the listener's lock, which the system releases when this process dies."""
+    with path.open("a+") as file:
+        _lock(file, path)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ListenerError(f"Another process is this listener already: see {path}.") from None
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _version() -> str:
+    try:
+        return version("slipway")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,1 @@
+"""What must survive: one file per workflow, deterministic, no I/O."""

@@ -1,0 +1,59 @@
+"""Putting a run into its queue: the one way, for the API and for crons. Only for clients, never in a workflow."""
+
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+)
+
+from workflows.messages import names, search_attributes
+from workflows.messages.lane import LANE_WORKFLOW, LaneInput, LaneRun
+from workflows.messages.thread import SUBMIT_SIGNAL, THREAD_WORKFLOW, Run, ThreadInput
+
+_RPC_TIMEOUT = timedelta(seconds=5)
+
+
+async def submit_run(client: Client, thread: ThreadInput, run: Run) -> None:
+    """Put a run at the end of its thread's queue; starts the thread's workflow if it sleeps."""
+    await client.start_workflow(
+        THREAD_WORKFLOW,
+        thread,
+        id=names.thread_workflow_id(thread.thread_id),
+        task_queue=names.PLATFORM_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        start_signal=SUBMIT_SIGNAL,
+        start_signal_args=[run],
+        static_summary=f"Runs of thread {thread.thread_id}",
+        search_attributes=owned_by(thread.tenant_id, thread.deployment_id),
+        rpc_timeout=_RPC_TIMEOUT,
+    )
+
+
+async def submit_lane_run(client: Client, lane: LaneInput, number: int, run: LaneRun) -> None:
+    """Give a stateless run to one of its deployment's lanes; starts the lane if it sleeps."""
+    await client.start_workflow(
+        LANE_WORKFLOW,
+        lane,
+        id=names.lane_workflow_id(lane.deployment_id, number),
+        task_queue=names.PLATFORM_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        start_signal=SUBMIT_SIGNAL,
+        start_signal_args=[run],
+        static_summary=f"Stateless runs of deployment {lane.deployment_id}",
+        search_attributes=owned_by(lane.tenant_id, lane.deployment_id),
+        rpc_timeout=_RPC_TIMEOUT,
+    )
+
+
+def owned_by(tenant_id: str, deployment_id: str) -> TypedSearchAttributes:
+    """Search attributes by which operators find a workspace's and a deployment's workflows."""
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(SearchAttributeKey.for_keyword(search_attributes.TENANT), tenant_id),
+            SearchAttributePair(SearchAttributeKey.for_keyword(search_attributes.DEPLOYMENT), deployment_id),
+        ]
+    )
