@@ -1,0 +1,1 @@
+"""The agent server of every deployment, under /deployments/<name> (agent server contract)."""

@@ -1,0 +1,1 @@
+"""Control plane: deployments, revisions, uploads, logs, listeners (control plane contract §1)."""

@@ -1,0 +1,1 @@
+"""Bulk exports: destinations, one-time and scheduled exports (bulk export contract §1)."""

@@ -1,0 +1,36 @@
+"""What every endpoint may use: built once per process, handed to endpoints by FastAPI."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, cast
+
+from fastapi import Depends, Request
+
+from api.gateway import TemporalGateway
+from api.submissions import Submissions
+from settings import Settings
+from storage.database import Database
+from storage.objects import ObjectStore
+from storage.secrets import SecretBox
+
+if TYPE_CHECKING:
+    from api.authentication import KeyCache
+    from api.notifications import Notifications
+
+
+@dataclass(frozen=True)
+class Services:
+    settings: Settings
+    database: Database
+    gateway: TemporalGateway
+    secrets: SecretBox
+    keys: "KeyCache"
+    notifications: "Notifications"
+    objects: ObjectStore
+    submissions: Submissions
+
+
+def services_of(request: Request) -> Services:
+    return cast(Services, request.app.state.services)
+
+
+CurrentServices = Annotated[Services, Depends(services_of)]

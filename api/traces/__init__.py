@@ -1,0 +1,1 @@
+"""Trace store: ingestion, queries, projects, feedback, datasets (trace contract §4, §5)."""

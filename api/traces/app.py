@@ -1,0 +1,45 @@
+"""Every route of the trace store, under each address that SDKs build from LANGSMITH_ENDPOINT (contract §5.1)."""
+
+from fastapi import APIRouter
+
+from api.traces.attachments import router as attachments_router
+from api.traces.datasets import router as datasets_router
+from api.traces.examples import platform_router
+from api.traces.examples import router as examples_router
+from api.traces.experiments import router as experiments_router
+from api.traces.feedback import router as feedback_router
+from api.traces.feedback_links import router as feedback_links_router
+from api.traces.info import router as info_router
+from api.traces.ingest import router as ingest_router
+from api.traces.otel import router as otel_router
+from api.traces.projects import router as projects_router
+from api.traces.runs import router as runs_router
+
+PREFIXES = ("/api/v1", "/api", "")
+_AREAS = (
+    info_router,
+    ingest_router,
+    otel_router,
+    runs_router,
+    projects_router,
+    feedback_router,
+    feedback_links_router,
+    datasets_router,
+    examples_router,
+    experiments_router,
+    attachments_router,
+)
+_PLATFORM_PREFIXES = ("/api/v1/platform", "/v1/platform", "/platform")
+
+
+def traces_router() -> APIRouter:
+    """The routes under `/api/v1`, and the same, undocumented, under `/api` and the root."""
+    router = APIRouter()
+    for prefix in PREFIXES:
+        for area in _AREAS:
+            router.include_router(area, prefix=prefix, include_in_schema=prefix == PREFIXES[0])
+    for prefix in _PLATFORM_PREFIXES:
+        router.include_router(
+            platform_router, prefix=prefix, include_in_schema=prefix == _PLATFORM_PREFIXES[0]
+        )
+    return router

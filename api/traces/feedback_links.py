@@ -1,0 +1,70 @@
+"""Links with which whoever holds one rates one run under one key (agent server contract §4, event `feedback`)."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID, uuid5
+
+from fastapi import APIRouter, Request
+
+from api.authentication import Caller
+from api.errors import NotFoundError
+from api.services import CurrentServices, Services
+from api.traces.answers import JsonAnswer
+from api.traces.feedback_reader import read_feedback, read_opinion
+from api.traces.submission import Submission, read_object
+from api.traces.writing import store
+from storage.secrets import UndecryptableSecretError
+from storage.tenancy import KeyHolder, find_tenant
+
+router = APIRouter(tags=["traces"])
+
+_VALID_SECONDS = 3 * 3_600
+_NO_KEY = UUID(int=0)
+
+
+def feedback_links(services: Services, tenant_id: UUID, run_id: UUID, keys: Iterable[str]) -> dict[str, str]:
+    """A link for each key, valid for three hours."""
+    until = int(time.time()) + _VALID_SECONDS
+    address = f"{services.settings.api_url}/api/v1/feedback/tokens"
+    links = {}
+    for key in keys:
+        grant = {"tenant": str(tenant_id), "rated_run": str(run_id), "feedback_key": key, "until": until}
+        links[key] = f"{address}/{services.secrets.encrypt(grant).decode()}"
+    return links
+
+
+@router.post("/feedback/tokens/{token}")
+async def rate(token: str, request: Request, services: CurrentServices) -> JsonAnswer:
+    """`score`, `value`, `comment` and `correction` of what the link is about; again replaces them.
+
+    Needs no key: the link is the permission, and it ends.
+    """
+    grant = _read_grant(services, token)
+    run_id, key = UUID(grant["rated_run"]), grant["feedback_key"]
+    opinion = read_opinion(read_object(await request.body()))
+    # One record for each run and key, so that a link, however often it is used, cannot fill the store.
+    record = read_feedback({"id": str(uuid5(run_id, key)), "key": key, "run_id": str(run_id)})
+    record.values |= opinion
+    await store(
+        services, await _holder_of_link(services, UUID(grant["tenant"])), Submission(feedback=[record])
+    )
+    return JsonAnswer({"id": record.feedback_id, "run_id": run_id, "key": record.key})
+
+
+def _read_grant(services: Services, token: str) -> dict[str, Any]:
+    try:
+        grant = services.secrets.decrypt(token.encode())
+    except (UndecryptableSecretError, UnicodeEncodeError):
+        raise NotFoundError("No such feedback link.") from None
+    if not isinstance(grant, dict) or "rated_run" not in grant or grant["until"] < time.time():
+        raise NotFoundError("This feedback link has expired.")
+    return grant
+
+
+async def _holder_of_link(services: Services, tenant_id: UUID) -> Caller:
+    async with services.database.connection() as connection:
+        tenant = await find_tenant(connection, tenant_id)
+    if tenant is None:
+        raise NotFoundError("No such feedback link.")
+    return Caller(tenant, KeyHolder(_NO_KEY, tenant, "workspace", None))

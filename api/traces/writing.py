@@ -1,0 +1,100 @@
+"""Stores a submission for a caller: projects resolved, attachments sent, rows committed."""
+
+import asyncio
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from api.authentication import Caller
+from api.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
+from api.services import Services
+from api.traces.attachments import store_attachments
+from api.traces.submission import Submission
+from storage.database import Connection
+from storage.projects import DEFAULT_PROJECT, Project, project_of_deployment, projects_for_writing
+from storage.traces.feedback import FeedbackConflictError
+from storage.traces.ingest import Batch, ForeignProjectError, ingest
+from storage.traces.partitions import ensure_partitions
+
+log = structlog.get_logger()
+_ATTEMPTS = 5
+
+
+async def store(services: Services, caller: Caller, submission: Submission) -> None:
+    """Commit a submission whole. Doing it again changes nothing.
+
+    Raises:
+        ForbiddenError: a tracing key reaches beyond its deployment's project.
+        ConflictError: a feedback id that belongs to another run's feedback.
+        NotFoundError: a project id that the workspace does not have.
+        UnavailableError: the database could not decide between writers; nothing was stored.
+    """
+    if not submission.changes and not submission.feedback:
+        return
+    await store_attachments(services, caller.tenant_id, submission.changes)
+    moments = [change.values["start_time"] for change in submission.changes if "start_time" in change.values]
+    await ensure_partitions(services.database, moments)
+    for attempt in range(_ATTEMPTS):
+        try:
+            async with services.database.transaction() as connection:
+                await ingest(connection, await _resolve(connection, caller, submission))
+            return
+        except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+            log.warning("ingest_conflict", tenant_id=str(caller.tenant_id), attempt=attempt)
+            await asyncio.sleep(0.05 * 2**attempt)
+        except FeedbackConflictError as error:
+            raise ConflictError(str(error)) from None
+        except ForeignProjectError as error:
+            raise ForbiddenError(str(error)) from None
+    raise UnavailableError("Others write the same runs at the same time; try again.")
+
+
+async def _resolve(connection: Connection, caller: Caller, submission: Submission) -> Batch:
+    """Project ids in every change."""
+    own: Project | None = None
+    if caller.holder.scope == "tracing" and caller.holder.deployment_id:
+        own = await project_of_deployment(connection, caller.tenant_id, caller.holder.deployment_id)
+        if own is None:
+            raise ForbiddenError("The deployment of this API key is gone.")
+    names: set[str] = set()
+    ids = {record.session_id for record in submission.feedback if record.session_id}
+    for change in submission.changes:
+        if "session_id" in change.values and "session_id" not in change.provisional:
+            ids.add(change.values["session_id"])
+        elif own is None:
+            names.add(change.session_name or DEFAULT_PROJECT)
+    if own is not None:
+        _check_own(own, submission)
+        by_name, by_id = {own.name: own}, {own.project_id: own}
+    else:
+        try:
+            by_name, by_id = await projects_for_writing(connection, caller.tenant_id, names, ids)
+        except ValueError as error:
+            raise InvalidError(f"session_name: {error}") from None
+    unknown = ids - by_id.keys()
+    if unknown:
+        raise NotFoundError(f"Project {min(unknown)} not found.")
+    for change in submission.changes:
+        if "session_id" in change.values and "session_id" not in change.provisional:
+            continue
+        name = change.session_name or (own.name if own else DEFAULT_PROJECT)
+        change.values["session_id"] = by_name[name].project_id
+        if change.session_name is None:
+            change.provisional |= {"session_id"}
+    projects = {project.project_id: project for project in (*by_name.values(), *by_id.values())}
+    return Batch(
+        caller.tenant_id,
+        submission.changes,
+        projects,
+        submission.feedback,
+        only_project=own.project_id if own else None,
+    )
+
+
+def _check_own(own: Project, submission: Submission) -> None:
+    ids: set[UUID | None] = {change.values.get("session_id") for change in submission.changes}
+    ids |= {record.session_id for record in submission.feedback}
+    names = {change.session_name for change in submission.changes}
+    if ids - {None, own.project_id} or names - {None, own.name}:
+        raise ForbiddenError(f"This API key may only write to the project {own.name!r}.")
