@@ -1,0 +1,1 @@
+"""A deep agent with the sub-agents `researcher` and `math-whiz` (mission document, streaming example)."""
