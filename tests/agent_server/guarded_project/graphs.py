@@ -1,0 +1,19 @@
+"""A graph that shows what the server put into its config."""
+
+from typing import Any, TypedDict
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+
+
+class Seen(TypedDict, total=False):
+    shown: dict[str, Any]
+
+
+def look(state: Seen, config: RunnableConfig) -> dict[str, Any]:
+    shown = {key: str(value) for key, value in config["configurable"].items() if not key.startswith("__")}
+    user = config["configurable"].get("langgraph_auth_user")
+    return {"shown": {**shown, "identity": user["identity"] if user else None}}
+
+
+seen = StateGraph(Seen).add_node("look", look).add_edge(START, "look").add_edge("look", END).compile()

@@ -1,0 +1,1 @@
+"""The chat application against a running stack: routes, the SDK's controller, the page in a browser."""

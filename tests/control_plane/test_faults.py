@@ -1,0 +1,204 @@
+"""Rollouts while parts of the platform die: the rollout goes on, nothing is lost, nothing is left behind.
+
+On a stack of this module's own, with short limits.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from storage.database import Database
+from tests.conftest import Workspace, new_workspace
+from tests.control_plane.projects import config, echo
+from tests.control_plane.steps import (
+    ask,
+    create,
+    deploy,
+    submit,
+    unique,
+    wait_for_status,
+)
+from tests.stacks import Stack, running_stack
+
+_SLOW_IMPORT = "import time\ntime.sleep(3)\n"
+
+
+@pytest.fixture(scope="module")
+def own_stack() -> Iterator[Stack]:
+    settings = {
+        "SLIPWAY_PROBE_TIMEOUT_SECONDS": "45",
+        "SLIPWAY_DRAIN_SECONDS": "5",
+        "SLIPWAY_WORKER_SLOTS": "20",
+    }
+    with running_stack(**settings) as stack:
+        yield stack
+
+
+@pytest.fixture
+async def own_workspace(own_stack: Stack) -> AsyncIterator[Workspace]:
+    async with (
+        Database(own_stack.database_url, 5) as database,
+        new_workspace(own_stack, database) as workspace,
+    ):
+        yield workspace
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("victim", ["worker-listener", "worker-platform"])
+@pytest.mark.parametrize("moment", ["CREATING", "BUILDING", "DEPLOYING"])
+async def test_a_rollout_survives_the_death_of_its_hands(
+    own_stack: Stack, own_workspace: Workspace, victim: str, moment: str
+) -> None:
+    client = own_workspace.client
+    deployment = await create(client)
+    files = {**echo("survived"), "agent.py": _SLOW_IMPORT + echo("survived")["agent.py"]}
+    revision_id = await submit(client, deployment["id"], files)
+    reached = ("BUILDING", "AWAITING_DEPLOY", "DEPLOYING") if moment == "BUILDING" else (moment,)
+    if moment != "CREATING":
+        await wait_for_status(client, deployment["id"], revision_id, reached)
+    old = own_stack.kill(victim)
+    found = await wait_for_status(client, deployment["id"], revision_id, seconds=180)
+    assert found["status"] == "DEPLOYED", found
+    await asyncio.to_thread(own_stack.wait_restarted, victim, old)
+    assert await ask(client, deployment["name"]) == "survived"
+    assert len(_workers(own_stack, revision_id)) == 1
+    await client.delete(f"/v2/deployments/{deployment['id']}")
+
+
+@pytest.mark.timeout(300)
+async def test_a_project_that_hangs_on_import_fails_in_bounded_time(own_workspace: Workspace) -> None:
+    client = own_workspace.client
+    deployment = await create(client)
+    good = await deploy(client, deployment["id"], echo("good"))
+    files = {"agent.py": "import time\nwhile True: time.sleep(1)\n", "langgraph.json": config()}
+    revision_id = await submit(client, deployment["id"], files)
+    found = await wait_for_status(client, deployment["id"], revision_id, seconds=90)
+    assert found["status"] == "DEPLOY_FAILED" and "within 45 s" in found["status_message"]
+    now = (await client.get(f"/v2/deployments/{deployment['id']}")).json()
+    assert now["active_revision_id"] == good and await ask(client, deployment["name"]) == "good"
+    await client.delete(f"/v2/deployments/{deployment['id']}")
+
+
+@pytest.mark.timeout(300)
+async def test_a_killed_worker_is_started_again_and_none_outlives_the_listener(
+    own_stack: Stack, own_workspace: Workspace
+) -> None:
+    client = own_workspace.client
+    deployment = await create(client)
+    revision_id = await deploy(client, deployment["id"], echo("again"))
+    [worker] = _workers(own_stack, revision_id)
+    os.kill(worker, signal.SIGKILL)
+    await _until(lambda: _workers(own_stack, revision_id) not in ([], [worker]), "a new worker")
+    assert await ask(client, deployment["name"]) == "again"
+    [worker] = _workers(own_stack, revision_id)
+    await asyncio.to_thread(own_stack.stop, "worker-listener")
+    await _until(lambda: _workers(own_stack, revision_id) == [], "the worker to end with its listener")
+    await asyncio.to_thread(own_stack.start, "worker-listener")
+    assert await ask(client, deployment["name"]) == "again"
+    await client.delete(f"/v2/deployments/{deployment['id']}")
+    await _until(lambda: _workers(own_stack, revision_id) == [], "the worker to end with its deployment")
+
+
+@pytest.mark.timeout(600)
+async def test_500_runs_through_a_rollout_a_rollback_and_a_kill(
+    own_stack: Stack, own_workspace: Workspace
+) -> None:
+    client = own_workspace.client
+    name = unique("busy")
+    deployment = await create(client, name)
+    first = await deploy(client, deployment["id"], echo("one"))
+    threads = [
+        (await client.post(f"/deployments/{name}/threads", json={})).json()["thread_id"] for _ in range(50)
+    ]
+    sent: dict[str, list[str]] = {thread: [] for thread in threads}
+
+    async def send(number: int) -> None:
+        thread = threads[number % len(threads)]
+        body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": f"q{number}"}]}}
+        reply = await client.post(f"/deployments/{name}/threads/{thread}/runs", json=body)
+        assert reply.status_code == 200, reply.text
+        sent[thread].append(reply.json()["run_id"])
+
+    async def send_all() -> None:
+        for number in range(500):
+            await send(number)
+            await asyncio.sleep(0.02)
+
+    sending = asyncio.create_task(send_all())
+    second = await deploy(client, deployment["id"], echo("two"))
+    await client.post(f"/v2/deployments/{deployment['id']}/revisions/{first}/redeploy")
+    await _active(client, deployment["id"], first)
+    for worker in _workers(own_stack, second):
+        os.kill(worker, signal.SIGKILL)
+    await sending
+    statuses, revisions = await _finished(own_stack, deployment["id"], 500)
+    assert statuses == {"success": 500} and revisions <= {first, second}
+    for thread, _ in sent.items():
+        state = (await client.get(f"/deployments/{name}/threads/{thread}/state")).json()
+        contents = [message["content"] for message in state["values"]["messages"]]
+        questions = [text for text in contents if text.startswith("q")]
+        assert questions == sorted(questions, key=lambda text: int(text[1:])) and len(questions) == 10
+        assert len(contents) == 20
+    await client.delete(f"/v2/deployments/{deployment['id']}")
+
+
+def _workers(stack: Stack, revision_id: str) -> list[int]:
+    """Ids of a revision's worker processes on this host, without their launchers."""
+    found = []
+    mark = f"SLIPWAY_REVISION_ID={revision_id}".encode()
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                command = (path / "cmdline").read_bytes().split(b"\0")
+                variables = (path / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if (
+                mark in variables
+                and b"slipway_runtime" in command
+                and not any(b"launcher" in p for p in command)
+            ):
+                found.append(int(path.name))
+    return found
+
+
+async def _until(condition: Any, what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        await asyncio.sleep(0.1)
+
+
+async def _active(client: httpx.AsyncClient, deployment_id: str, revision_id: str) -> None:
+    deadline = time.monotonic() + 60
+    while (await client.get(f"/v2/deployments/{deployment_id}")).json()["active_revision_id"] != revision_id:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+async def _finished(stack: Stack, deployment_id: str, count: int) -> tuple[dict[str, int], set[str]]:
+    """Statuses of all runs of a deployment once none waits, and the revisions that ran them."""
+    deadline = time.monotonic() + 240
+    async with Database(stack.database_url, 2) as database:
+        while True:
+            async with database.connection() as connection:
+                cursor = await connection.execute(
+                    "SELECT status, revision_id::text, count(*) AS count FROM runs WHERE deployment_id = %s"
+                    " GROUP BY 1, 2",
+                    (deployment_id,),
+                )
+                rows = await cursor.fetchall()
+            statuses: dict[str, int] = {}
+            for row in rows:
+                statuses[row["status"]] = statuses.get(row["status"], 0) + row["count"]
+            if sum(statuses.values()) == count and not statuses.keys() & {"pending", "running"}:
+                return statuses, {row["revision_id"] for row in rows}
+            assert time.monotonic() < deadline, statuses
+            await asyncio.sleep(0.5)

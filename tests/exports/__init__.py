@@ -1,0 +1,1 @@
+"""Bulk exports, against real servers."""

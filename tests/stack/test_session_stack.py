@@ -1,0 +1,18 @@
+"""The shared stack of the test session itself."""
+
+from temporalio.client import Client
+
+from storage.database import Database
+from tests.conftest import Workspace
+from tests.stacks import Stack
+
+
+async def test_every_part_of_the_shared_stack_serves(
+    stack: Stack, workspace: Workspace, database: Database, temporal_client: Client
+) -> None:
+    assert (await workspace.client.get("/readyz")).json()["ready"] is True
+    async with database.connection() as connection:
+        cursor = await connection.execute("SELECT extname FROM pg_extension WHERE extname = 'vector'")
+        assert await cursor.fetchone() is not None
+    assert await temporal_client.service_client.check_health()
+    assert stack.status()["ready"] is True
