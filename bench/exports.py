@@ -42,7 +42,7 @@ INSERT INTO trace_runs (tenant_id, session_id, id, trace_id, start_time, end_tim
     trace_tier, dotted_order, tags, inputs, outputs, extra, events, total_tokens, prompt_tokens, completion_tokens,
     total_cost, prompt_cost, completion_cost)
 SELECT %(tenant)s, %(project)s, id, id, started, started + interval '2 seconds', true, 'chain', 'chain', 'success',
-    'longlived', to_char(started AT TIME ZONE 'UTC', 'YYYYMMDD"T"HH24MISSUS"Z"') || id::text, ARRAY['bench'],
+    'kept', to_char(started AT TIME ZONE 'UTC', 'YYYYMMDD"T"HH24MISSUS"Z"') || id::text, ARRAY['bench'],
     '{"messages": [{"role": "user", "content": "' || filling || '"}]}',
     '{"messages": [{"role": "assistant", "content": "' || filling || '"}]}',
     '{"metadata": {"revision": "' || id || '"}, "runtime": {"sdk": "langsmith-py", "platform": "Linux"}}', '[]',

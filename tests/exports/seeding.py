@@ -8,6 +8,7 @@ from storage.ids import new_id
 from storage.projects import ensure_project
 
 DAY = datetime(2024, 2, 28, tzinfo=UTC)
+KEPT = "kept"  # a tier of which no retention knows: these days are long past, the next leap day is far
 
 _INSERT = """
 INSERT INTO trace_runs (tenant_id, session_id, id, trace_id, parent_run_id, start_time, end_time, first_token_time,
@@ -16,7 +17,7 @@ INSERT INTO trace_runs (tenant_id, session_id, id, trace_id, parent_run_id, star
 SELECT %(tenant)s, %(project)s, id, id, NULL, started, started + interval '1.5 seconds',
     CASE WHEN n %% 3 = 0 THEN started + interval '0.25 seconds' END,
     true, 'chain ' || n %% 7, CASE WHEN n %% 2 = 0 THEN 'chain' ELSE 'llm' END,
-    CASE WHEN n %% 11 = 0 THEN 'error' ELSE 'success' END, 'longlived',
+    CASE WHEN n %% 11 = 0 THEN 'error' ELSE 'success' END, %(tier)s,
     to_char(started AT TIME ZONE 'UTC', 'YYYYMMDD"T"HH24MISSUS"Z"') || id::text, '{}',
     CASE WHEN n %% 2 = 0 THEN ARRAY['even', 'ünï "q"'] END, CASE WHEN n %% 11 = 0 THEN 'boom ' || n END,
     '{"question": "' || n || ' ' || repeat(md5(n::text), %(width)s / 32) || '"}',
@@ -55,6 +56,7 @@ async def add_runs(
                 "step": step,
                 "width": width,
                 "salt": str(new_id()),
+                "tier": KEPT,
             },
         )
 

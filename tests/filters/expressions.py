@@ -1,6 +1,7 @@
 """Hypothesis strategies: filters as texts, out of the same few words that the rows of a test are made of."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
@@ -8,6 +9,7 @@ WORDS = ["alpha", "beta", "gamma", 'quo"te', "100%", "a_b", "ünï", "back\\slas
 KEYS = ["customer", "nested.key", "list", "thread_id", "number"]
 VALUES = [*WORDS, "1", "2.5", "true"]
 TAGS = ["alpha", "beta", "canary"]
+TEN = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) - timedelta(days=1)
 
 quoted = st.sampled_from(
     [json.dumps, lambda text: "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"]
@@ -44,7 +46,7 @@ def _numbers(field: str, numbers: st.SearchStrategy[str]) -> st.SearchStrategy[s
     return st.builds(lambda op, number: f"{op}({field}, {number})", operators, numbers)
 
 
-_times = st.integers(0, 5).map(lambda minute: f'"2026-03-01T10:0{minute}:00Z"')
+_times = st.integers(0, 5).map(lambda minute: f'"{TEN:%Y-%m-%dT%H}:0{minute}:00Z"')
 _metadata_objects = st.sampled_from(
     [{"customer": "alpha"}, {"nested": {"key": "beta"}}, {"list": ["alpha", "beta"]}, {"number": 1}, {}]
 )
@@ -59,7 +61,7 @@ comparisons = st.one_of(
     _numbers("start_time", _times),
     _numbers("end_time", _times),
     _numbers("latency", st.sampled_from(["0.5", '"1.5s"', "2", '"61s"'])),
-    _numbers("first_token_time", st.sampled_from(["0.25", '"2026-03-01T10:01:00Z"', "10"])),
+    _numbers("first_token_time", st.sampled_from(["0.25", f'"{TEN:%Y-%m-%dT%H}:01:00Z"', "10"])),
     _numbers("total_tokens", st.sampled_from(["0", "10", "10.5", "-1"])),
     _numbers("total_cost", st.sampled_from(["0", "0.001", "1"])),
     _text(TAGS).map(lambda tag: f"has(tags, {tag})"),

@@ -1,7 +1,7 @@
 """Any filter in SQL selects exactly the rows that it selects in Python."""
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from storage.filters.pairs import flatten
 from storage.filters.parse import parse_filter
 from storage.ids import new_id
 from storage.tenancy import create_tenant
-from tests.filters.expressions import KEYS, TAGS, WORDS, expressions
+from tests.filters.expressions import KEYS, TAGS, TEN, WORDS, expressions
 from tests.filters.reference import Row, matches
 from tests.stacks import Stack
 
@@ -71,7 +71,7 @@ _INSERT = (
 
 
 def _row(chance: random.Random, tenant: UUID) -> Row:
-    start = datetime(2026, 3, 1, 10, chance.randrange(5), tzinfo=UTC)
+    start = TEN + timedelta(minutes=chance.randrange(5))
     root = chance.random() < 0.5
     error = chance.choice([None, None, *WORDS])
     run_id = new_id()
