@@ -1,7 +1,6 @@
-"""Datasets, their tags and versions (trace contract §5.8)."""
+"""Datasets (trace contract §5.8)."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,6 @@ from storage.database import Connection
 from storage.filters.sql import escape_pattern
 from storage.ids import new_id
 
-LATEST = "latest"
 _FIELDS = (
     *("id", "name", "description", "data_type", "inputs_schema_definition", "outputs_schema_definition"),
     *("transformations", "metadata", "extra"),
@@ -114,70 +112,6 @@ async def delete_dataset(connection: Connection, tenant_id: UUID, dataset_id: UU
         "DELETE FROM datasets WHERE tenant_id = %s AND id = %s", (tenant_id, dataset_id)
     )
     return (True, keys) if cursor.rowcount else (False, [])
-
-
-async def dataset_versions(
-    connection: Connection, tenant_id: UUID, dataset_id: UUID, limit: int, offset: int
-) -> list[DictRow]:
-    """`as_of` and `tags` of every moment at which an example changed, newest first; the newest is "latest"."""
-    cursor = await connection.execute(
-        _VERSIONS, {"tenant_id": tenant_id, "id": dataset_id, "limit": limit, "offset": offset}
-    )
-    return await cursor.fetchall()
-
-
-_VERSIONS = """
-WITH moments AS (
-    SELECT valid_from AS as_of FROM examples WHERE tenant_id = %(tenant_id)s AND dataset_id = %(id)s
-    UNION SELECT valid_to FROM examples
-        WHERE tenant_id = %(tenant_id)s AND dataset_id = %(id)s AND valid_to IS NOT NULL
-)
-SELECT m.as_of, array(
-    SELECT 'latest' WHERE m.as_of = (SELECT max(as_of) FROM moments)
-    UNION ALL SELECT t.tag FROM dataset_tags t WHERE t.dataset_id = %(id)s AND t.as_of = m.as_of
-) AS tags
-FROM moments m ORDER BY m.as_of DESC LIMIT %(limit)s OFFSET %(offset)s
-"""
-
-
-async def resolve_version(
-    connection: Connection, tenant_id: UUID, dataset_id: UUID, *, as_of: datetime | None, tag: str | None
-) -> datetime | None:
-    """The newest version at or before `as_of`, or the one that has the tag; None if there is none."""
-    for version in await dataset_versions(connection, tenant_id, dataset_id, 100_000, 0):
-        if tag is not None and tag in version["tags"]:
-            return version["as_of"]  # type: ignore[no-any-return]
-        if as_of is not None and version["as_of"] <= as_of:
-            return version["as_of"]  # type: ignore[no-any-return]
-    return None
-
-
-async def put_tag(connection: Connection, dataset_id: UUID, tag: str, as_of: datetime) -> None:
-    """Give a version a tag, taking it from the one that had it. The dataset must be the caller's."""
-    await connection.execute(
-        "INSERT INTO dataset_tags (dataset_id, tag, as_of) VALUES (%s, %s, %s)"
-        " ON CONFLICT (dataset_id, tag) DO UPDATE SET as_of = excluded.as_of",
-        (dataset_id, tag, as_of),
-    )
-
-
-async def create_comparison(connection: Connection, tenant_id: UUID, fields: dict[str, Any]) -> DictRow:
-    """A comparative experiment over experiments of one dataset."""
-    cursor = await connection.execute(
-        "INSERT INTO comparative_experiments (id, tenant_id, reference_dataset_id, name, description, experiment_ids,"
-        " extra) VALUES (%(id)s, %(tenant_id)s, %(reference_dataset_id)s, %(name)s, %(description)s,"
-        " %(experiment_ids)s, %(extra)s) RETURNING *",
-        {
-            "description": None,
-            **fields,
-            "id": fields.get("id") or new_id(),
-            "extra": Json(fields.get("extra")),
-            "tenant_id": tenant_id,
-        },
-    )
-    row = await cursor.fetchone()
-    assert row is not None
-    return row
 
 
 def _json(name: str, value: Any) -> Any:

@@ -3,6 +3,9 @@
 from fastapi import APIRouter
 
 from api.traces.attachments import router as attachments_router
+from api.traces.comparisons import router as comparisons_router
+from api.traces.dataset_splits import router as splits_router
+from api.traces.dataset_versions import router as versions_router
 from api.traces.datasets import router as datasets_router
 from api.traces.examples import platform_router
 from api.traces.examples import router as examples_router
@@ -24,7 +27,10 @@ _AREAS = (
     projects_router,
     feedback_router,
     feedback_links_router,
+    comparisons_router,
     datasets_router,
+    versions_router,
+    splits_router,
     examples_router,
     experiments_router,
     attachments_router,

@@ -14,13 +14,14 @@ from api.services import CurrentServices, Services
 from api.traces.answers import JsonAnswer
 from api.traces.attachments import attachment_urls
 from api.traces.body import decode_body
-from api.traces.datasets import read_json_parameter, resolve_as_of
+from api.traces.dataset_lookup import resolve_as_of
 from api.traces.deletion import delete_objects
 from api.traces.documents import read_json
 from api.traces.example_filter import compile_example_filter
 from api.traces.example_reader import ExampleDraft, read_example, read_example_parts, read_examples
 from api.traces.example_writing import write_examples
 from api.traces.multipart import read_boundary
+from api.traces.parameters import MAX_PAGE, read_json_parameter
 from api.traces.run_reader import read_uuid
 from api.traces.text import is_clean
 from storage.example_changes import close_examples, erase_examples, lock_dataset
@@ -31,7 +32,6 @@ router = APIRouter(tags=["datasets"])
 # Under /v1/platform and /api/v1/platform.
 platform_router = APIRouter(tags=["datasets"])
 
-_MAX_PAGE = 100
 Ids = Annotated[list[UUID], Field(min_length=1, max_length=1_000)]
 
 
@@ -126,7 +126,7 @@ async def list_all(
     splits: Annotated[list[str] | None, Query()] = None,
     metadata: str | None = None,
     filter: str | None = None,
-    limit: Annotated[int, Query(ge=1)] = _MAX_PAGE,
+    limit: Annotated[int, Query(ge=1)] = MAX_PAGE,
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
 ) -> JsonAnswer:
     """Examples, newest first, of the current version or of another."""
@@ -140,7 +140,7 @@ async def list_all(
         splits=splits,
         metadata=read_json_parameter(metadata, "metadata"),
         condition=compile_example_filter(filter),
-        limit=min(limit, _MAX_PAGE),
+        limit=min(limit, MAX_PAGE),
         offset=offset,
     )
     async with services.database.connection() as connection:
