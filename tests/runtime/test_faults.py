@@ -1,7 +1,6 @@
 """What happens to a run when its worker dies, stops, blocks, or is told to give up."""
 
 import asyncio
-import os
 import signal
 from collections import Counter
 from pathlib import Path
@@ -119,24 +118,26 @@ async def _written(deployed: Deployed, thread_id: UUID) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("graph", ["steps", "blocking"])
-async def test_cancel_ends_a_run_within_a_second_or_its_grace(deployed: Deployed, graph: str) -> None:
-    thread_id, run_id = await deployed.run(graph, input={"seconds": 8.0})
+async def test_cancel_ends_a_run_whatever_its_code_does(
+    deployed: Deployed, graph: str, tmp_path: Path
+) -> None:
+    # The ballast's checkpoint is still being written when the node begins to block the loop.
+    release = tmp_path / "release"
+    given = {"release": str(release), "ballast": ["x"] * 1_000_000} if graph == "blocking" else {"done": []}
+    thread_id, run_id = await deployed.run(graph, input={"seconds": 120.0, **given})
 
     async def running() -> bool:
         return bool(
             (await deployed.one("SELECT status FROM runs WHERE run_id = %s", run_id))["status"] == "running"
         )
 
-    await eventually(running)
-    handle = deployed.client.get_workflow_handle(names.thread_workflow_id(str(thread_id)))
-    started = asyncio.get_running_loop().time()
-    await handle.signal(CANCEL_SIGNAL, CancelRun(str(run_id)))
-    run = await deployed.ended(run_id)
-    seconds = asyncio.get_running_loop().time() - started
-    assert run["status"] == "interrupted"
-    assert seconds < (1.5 if graph == "steps" else 5.0), seconds
-    if graph == "blocking":
-        await asyncio.to_thread(os.sched_yield)
+    try:
+        await eventually(running)
+        handle = deployed.client.get_workflow_handle(names.thread_workflow_id(str(thread_id)))
+        await handle.signal(CANCEL_SIGNAL, CancelRun(str(run_id)))
+        assert (await deployed.ended(run_id))["status"] == "interrupted"
+    finally:
+        release.touch()
 
 
 async def test_a_deployments_role_sees_no_other_deployments_rows(

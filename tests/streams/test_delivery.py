@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from slipway_runtime.events import EventWriter
+from slipway_runtime.pools import open_pool
 from slipway_runtime.records import RunRecord
-from slipway_runtime.worker import open_pool
 
 from api.agent_server.streams.protocol_events import Selection
 from api.agent_server.streams.protocol_stream import ResumeGapError, selected_events, starting_point

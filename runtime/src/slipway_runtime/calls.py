@@ -11,7 +11,7 @@ from temporalio import activity
 from slipway_runtime.describe import ProjectLoader
 from slipway_runtime.environment import mask_secrets
 from slipway_runtime.messages import CALL_REVISION, CallKind, CallRevision
-from slipway_runtime.saver import Pool
+from slipway_runtime.pools import Pool
 from slipway_runtime.serialization import dump_json
 from slipway_runtime.store_calls import StoreCalls
 from slipway_runtime.user_loop import UserLoop

@@ -9,7 +9,7 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from slipway_runtime.messages import ExecuteRun, Outcome
-from slipway_runtime.saver import Pool
+from slipway_runtime.pools import Pool
 
 log = logging.getLogger(__name__)
 

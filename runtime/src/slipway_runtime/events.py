@@ -11,8 +11,9 @@ from psycopg.rows import DictRow
 from psycopg_pool import PoolTimeout
 
 from slipway_runtime.messages import NOTIFY_CHANNEL
+from slipway_runtime.pools import Pool
 from slipway_runtime.records import Batch, Limits, RunRecord, Settlement
-from slipway_runtime.saver import SUPERSEDED, Pool, SupersededError
+from slipway_runtime.saver import SUPERSEDED, SupersededError
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,9 @@ from slipway_runtime.claims import Claim, claim_run
 from slipway_runtime.events import EventWriter
 from slipway_runtime.graph_run import GraphRun
 from slipway_runtime.messages import EXECUTE_RUN, ExecuteRun, Outcome, RunResult
+from slipway_runtime.pools import Pool
 from slipway_runtime.records import RunRecord, Settlement
-from slipway_runtime.saver import DatabaseAwayError, Pool, SupersededError
+from slipway_runtime.saver import DatabaseAwayError, SupersededError
 from slipway_runtime.user_loop import RunCancelledError, UserCodeStuckError, UserLoop
 
 log = logging.getLogger(__name__)

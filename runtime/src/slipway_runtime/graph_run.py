@@ -13,9 +13,10 @@ from langgraph.errors import EmptyInputError, GraphInterrupt
 from slipway_runtime.claims import Claim
 from slipway_runtime.graphs import Graph, Graphs
 from slipway_runtime.plan import Plan, graph_config, graph_input, graph_options
+from slipway_runtime.pools import HomePool, Pool
 from slipway_runtime.recording import Namespace, Recorder, open_parts
 from slipway_runtime.records import RunRecord, Settlement
-from slipway_runtime.saver import DatabaseAwayError, FencedSaver, Pool, SupersededError, is_superseded
+from slipway_runtime.saver import DatabaseAwayError, FencedSaver, SupersededError, is_superseded
 from slipway_runtime.serialization import dump_json
 from slipway_runtime.states import StateTracker
 from slipway_runtime.store import Stores
@@ -40,11 +41,12 @@ AND (event = 'lifecycle' OR event = 'messages' AND data::text ~ 'message-start|m
 
 @dataclass(frozen=True)
 class GraphRun:
-    """What an attempt needs of its process. `pool` belongs to the user's loop."""
+    """What an attempt needs of its process. `pool` belongs to the user's loop, `home` to the worker's."""
 
     graphs: Graphs
     stores: Stores
     pool: Pool
+    home: HomePool
     is_full: Callable[[], bool]
 
     async def execute(self, claim: Claim, record: RunRecord) -> Settlement:
@@ -81,7 +83,7 @@ class GraphRun:
     async def _stream(
         self, claim: Claim, plan: Plan, config: RunnableConfig, states: StateTracker, recorder: Recorder
     ) -> None:
-        saver = FencedSaver(self.pool, claim.run_id, claim.attempt)
+        saver = FencedSaver(self.home, claim.run_id, claim.attempt)
         options = graph_options(claim.kwargs)
         async with self.graphs.open(claim.graph_id, config) as made:
             graph = made.copy({"checkpointer": saver, "store": self.stores.open(self.pool)})

@@ -9,11 +9,12 @@ import psycopg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg import AsyncConnection, AsyncCursor
+from psycopg import AsyncCursor
 from psycopg.rows import DictRow
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import PoolTimeout
 
-Pool = AsyncConnectionPool[AsyncConnection[DictRow]]
+from slipway_runtime.pools import HomePool
+
 T = TypeVar("T")
 
 SUPERSEDED = "SW001"
@@ -34,15 +35,32 @@ class FencedSaver(AsyncPostgresSaver):
 
     The fence runs in the same transaction as the write: in pipeline mode the statements up to the sync are one.
     Without a run (`run_id` None: states written on a user's request) there is no fence.
+    Graphs call it in the user's loop; the database is spoken to in the pool's.
     """
 
-    def __init__(self, pool: Pool, run_id: str | None = None, attempt: int = 0) -> None:
-        super().__init__(pool)
+    def __init__(self, home: HomePool, run_id: str | None = None, attempt: int = 0) -> None:
+        super().__init__(home.pool)
+        self._home = home
         self._run_id = run_id
         self._attempt = attempt
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await retried(lambda: super(FencedSaver, self).aget_tuple(config))
+        return await self._home.run(retried(lambda: super(FencedSaver, self).aget_tuple(config)))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        async def listed() -> list[CheckpointTuple]:
+            found = super(FencedSaver, self).alist(config, filter=filter, before=before, limit=limit)
+            return [checkpoint async for checkpoint in found]
+
+        for checkpoint in await self._home.run(retried(listed)):
+            yield checkpoint
 
     async def aput(
         self,
@@ -52,12 +70,16 @@ class FencedSaver(AsyncPostgresSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         storable = _without_nul(checkpoint)
-        return await retried(lambda: super(FencedSaver, self).aput(config, storable, metadata, new_versions))
+        return await self._home.run(
+            retried(lambda: super(FencedSaver, self).aput(config, storable, metadata, new_versions))
+        )
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await retried(lambda: super(FencedSaver, self).aput_writes(config, writes, task_id, task_path))
+        await self._home.run(
+            retried(lambda: super(FencedSaver, self).aput_writes(config, writes, task_id, task_path))
+        )
 
     @asynccontextmanager
     async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[AsyncCursor[DictRow]]:

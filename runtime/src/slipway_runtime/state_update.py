@@ -20,11 +20,12 @@ from slipway_runtime.environment import mask_secrets
 from slipway_runtime.graphs import Graph, Graphs
 from slipway_runtime.messages import UPDATE_STATE, UpdateState
 from slipway_runtime.plan import command_of
+from slipway_runtime.pools import HomePool, Pool
 from slipway_runtime.project import ProjectError
-from slipway_runtime.saver import DatabaseAwayError, FencedSaver, Pool, is_superseded
+from slipway_runtime.saver import DatabaseAwayError, FencedSaver, is_superseded
 from slipway_runtime.serialization import dump_json
 from slipway_runtime.states import state_of
-from slipway_runtime.user_loop import UserLoop
+from slipway_runtime.user_loop import RunCancelledError, UserCodeStuckError, UserLoop
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,8 @@ _RESPOND = "UPDATE state_updates SET response = %s::json WHERE update_id = %s"
 class UpdateSaver(FencedSaver):
     """Writes only while the update was not withdrawn."""
 
-    def __init__(self, pool: Pool, update_id: str) -> None:
-        super().__init__(pool)
+    def __init__(self, home: HomePool, update_id: str) -> None:
+        super().__init__(home)
         self._update_id = update_id
 
     @asynccontextmanager
@@ -69,40 +70,38 @@ class UpdateSaver(FencedSaver):
 
 @dataclass(frozen=True)
 class StateActivities:
-    """`pool` belongs to the user's loop."""
+    """`home` is the pool of the loop in which the worker itself runs."""
 
     load: ProjectLoader
     user_loop: UserLoop
-    pool: Pool
+    home: HomePool
 
     @activity.defn(name=UPDATE_STATE)
     async def update_state(self, update: UpdateState) -> None:
         """Apply an update and write its response; one that was withdrawn, or answered already, is left alone."""
         project: LoadedProject = await self.load()
-        if project.graphs is not None:
-            await self.user_loop.run(_update(self.pool, project.graphs, update))
-
-
-async def _update(pool: Pool, graphs: Graphs, update: UpdateState) -> None:
-    ids = {"update_id": update.update_id, "thread_id": update.thread_id}
-    async with pool.connection() as connection:
-        claimed = await (await connection.execute(_CLAIM, ids)).fetchone()
-    if claimed is None:
-        return
-    try:
-        response = await _apply(pool, graphs, update, claimed["graph_id"], claimed["request"])
-    except (DatabaseAwayError, psycopg.OperationalError):
-        raise
-    except Exception as error:  # user code: reducers and validators run here
-        if is_superseded(error):
+        if project.graphs is None:
             return
-        response = {"error": _sentence(error)}
-    async with pool.connection() as connection:
-        await connection.execute(_RESPOND, (dump_json(response).decode(), update.update_id))
+        ids = {"update_id": update.update_id, "thread_id": update.thread_id}
+        async with self.home.pool.connection() as connection:
+            claimed = await (await connection.execute(_CLAIM, ids)).fetchone()
+        if claimed is None:
+            return
+        applying = _apply(self.home, project.graphs, update, claimed["graph_id"], claimed["request"])
+        try:
+            response = await self.user_loop.run(applying)
+        except (DatabaseAwayError, psycopg.OperationalError, RunCancelledError, UserCodeStuckError):
+            raise
+        except Exception as error:  # user code: reducers and validators run here
+            if is_superseded(error):
+                return
+            response = {"error": _sentence(error)}
+        async with self.home.pool.connection() as connection:
+            await connection.execute(_RESPOND, (dump_json(response).decode(), update.update_id))
 
 
 async def _apply(
-    pool: Pool, graphs: Graphs, update: UpdateState, graph_id: str, request: Mapping[str, Any]
+    home: HomePool, graphs: Graphs, update: UpdateState, graph_id: str, request: Mapping[str, Any]
 ) -> dict[str, Any]:
     config: RunnableConfig = {
         "configurable": {
@@ -114,13 +113,13 @@ async def _apply(
         },
         "metadata": {**(request.get("metadata") or {}), "graph_id": graph_id, "thread_id": update.thread_id},
     }
-    saver = UpdateSaver(pool, update.update_id)
+    saver = UpdateSaver(home, update.update_id)
     async with graphs.open(graph_id, config) as made:
         graph = made.copy({"checkpointer": saver})
         written = await _written_before(saver, config, update.update_id)
         if written is None:
             written = await graph.abulk_update_state(config, _supersteps(request["supersteps"]))
-        await _store_states(pool, graph, update.thread_id, written, update.update_id)
+        await _store_states(home, graph, update.thread_id, written, update.update_id)
     configurable = written["configurable"]
     return {
         "checkpoint": {
@@ -144,7 +143,7 @@ async def _written_before(
 
 
 async def _store_states(
-    pool: Pool, graph: Graph, thread_id: str, written: RunnableConfig, update_id: str
+    home: HomePool, graph: Graph, thread_id: str, written: RunnableConfig, update_id: str
 ) -> None:
     """The public state of each checkpoint that this update made, newest first until another's is met."""
     place: RunnableConfig | None = {
@@ -171,6 +170,10 @@ async def _store_states(
             )
         )
         place = snapshot.parent_config
+    await home.run(_write_states(home.pool, update_id, rows))
+
+
+async def _write_states(pool: Pool, update_id: str, rows: Sequence[Sequence[Any]]) -> None:
     async with pool.connection() as connection, connection.transaction():
         await connection.execute(_FENCE, (update_id,))
         await connection.cursor().executemany(_STORE_STATE, rows)

@@ -24,8 +24,9 @@ from psycopg import AsyncConnection
 
 from slipway_runtime.graphs import import_object
 from slipway_runtime.options import ProjectOptions
+from slipway_runtime.pools import Pool
 from slipway_runtime.project import Project, ProjectError
-from slipway_runtime.saver import Pool, retried
+from slipway_runtime.saver import retried
 
 _COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 

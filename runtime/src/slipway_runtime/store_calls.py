@@ -7,7 +7,7 @@ from typing import Any
 from langgraph.store.base import NOT_PROVIDED, SearchItem
 
 from slipway_runtime.messages import CallKind
-from slipway_runtime.saver import Pool
+from slipway_runtime.pools import Pool
 from slipway_runtime.store import DeploymentStore, Stores
 
 

@@ -53,6 +53,8 @@ class UserLoop:
         except asyncio.CancelledError:
             started.add_done_callback(lambda task: self._loop.call_soon_threadsafe(task.result().cancel))
             if not (await asyncio.wait([waiting], timeout=cancel_seconds))[0]:
+                # Nobody will ask how it ended.
+                waiting.add_done_callback(lambda late: late.cancelled() or late.exception())
                 raise UserCodeStuckError from None
             raise
 

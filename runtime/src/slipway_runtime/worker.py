@@ -9,9 +9,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 
-from psycopg import AsyncConnection
-from psycopg.rows import DictRow, dict_row
-from psycopg_pool import AsyncConnectionPool
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.envconfig import ClientConfig
@@ -27,8 +24,8 @@ from slipway_runtime.graph_run import GraphRun
 from slipway_runtime.graphs import Graphs
 from slipway_runtime.http_app import load_app
 from slipway_runtime.messages import Description, deployment_queue, revision_queue, worker_set_queue
+from slipway_runtime.pools import HomePool, Pool, open_pool
 from slipway_runtime.project import Project, read_project
-from slipway_runtime.saver import Pool
 from slipway_runtime.state_update import StateActivities
 from slipway_runtime.store import Stores
 from slipway_runtime.user_loop import UserLoop
@@ -64,7 +61,9 @@ async def serve(environment: WorkerEnvironment) -> int:
     user_loop.start()
     loading = asyncio.create_task(_load(environment, user_loop))
     client = await _connect()
-    user_pool = await user_loop.run(_open_user_pool(environment))
+    user_pool = await user_loop.run(_opened_pool(environment))
+    pool = await _opened_pool(environment)
+    home = HomePool(pool, asyncio.get_running_loop())
 
     def load() -> "asyncio.Future[LoadedProject]":
         return asyncio.shield(loading)
@@ -75,16 +74,19 @@ async def serve(environment: WorkerEnvironment) -> int:
         task_queue=revision_queue(environment.revision_id),
         activities=[
             describe,
-            StateActivities(load, user_loop, user_pool).update_state,
+            StateActivities(load, user_loop, home).update_state,
             CallActivities(load, user_loop, user_pool).call,
         ],
         graceful_shutdown_timeout=timedelta(seconds=1),
     )
     async with revision, _probed(environment, client, describe):
-        runs = asyncio.create_task(_serve_runs(environment, client, loading, user_loop, user_pool, stop))
+        runs = asyncio.create_task(
+            _serve_runs(environment, client, loading, user_loop, user_pool, home, stop)
+        )
         await asyncio.wait([runs, asyncio.create_task(stop.wait())], return_when=asyncio.FIRST_COMPLETED)
         stop.set()
         await runs
+    await pool.close()
     await user_loop.run(user_pool.close())
     return 0
 
@@ -111,6 +113,7 @@ async def _serve_runs(
     loading: "asyncio.Task[LoadedProject]",
     user_loop: UserLoop,
     user_pool: Pool,
+    home: HomePool,
     stop: asyncio.Event,
 ) -> None:
     """Execute runs, once the project has loaded; a project that does not load only answers that it does not."""
@@ -120,56 +123,40 @@ async def _serve_runs(
     if project is None or project.graphs is None or project.stores is None:
         await stopping
         return
-    async with open_pool(environment.database_url, environment.slots + 2) as pool:
-        events = EventWriter(pool)
-        writing = asyncio.create_task(events.run())
-        runs = RunActivities(
-            environment.revision_id,
-            pool,
-            events,
-            user_loop,
-            GraphRun(project.graphs, project.stores, user_pool, lambda: events.is_full),
-        )
-        worker = Worker(
-            client,
-            task_queue=deployment_queue(environment.deployment_id),
-            activities=[runs.execute_run],
-            max_concurrent_activities=environment.slots,
-            graceful_shutdown_timeout=timedelta(seconds=environment.grace_seconds),
-            max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_SECONDS),
-            default_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_SECONDS),
-            deployment_config=WorkerDeploymentConfig(
-                version=WorkerDeploymentVersion(environment.deployment_id, environment.revision_id),
-                use_worker_versioning=True,
-            ),
-        )
-        async with worker:
-            log.info(
-                "serving_runs deployment_id=%s revision_id=%s",
-                environment.deployment_id,
-                environment.revision_id,
-            )
-            await stopping
-        writing.cancel()
-
-
-def open_pool(database_url: str, size: int) -> Pool:
-    """A pool of autocommitting connections, not opened yet.
-
-    It does not ask each connection whether it lives: every use is repeated after a broken one instead.
-    """
-    pool: AsyncConnectionPool[AsyncConnection[DictRow]] = AsyncConnectionPool(
-        database_url,
-        min_size=1,
-        max_size=size,
-        open=False,
-        timeout=10.0,
-        kwargs={"autocommit": True, "row_factory": dict_row},
+    events = EventWriter(home.pool)
+    writing = asyncio.create_task(events.run())
+    runs = RunActivities(
+        environment.revision_id,
+        home.pool,
+        events,
+        user_loop,
+        GraphRun(project.graphs, project.stores, user_pool, home, lambda: events.is_full),
     )
-    return pool
+    worker = Worker(
+        client,
+        task_queue=deployment_queue(environment.deployment_id),
+        activities=[runs.execute_run],
+        max_concurrent_activities=environment.slots,
+        graceful_shutdown_timeout=timedelta(seconds=environment.grace_seconds),
+        max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_SECONDS),
+        default_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_SECONDS),
+        deployment_config=WorkerDeploymentConfig(
+            version=WorkerDeploymentVersion(environment.deployment_id, environment.revision_id),
+            use_worker_versioning=True,
+        ),
+    )
+    async with worker:
+        log.info(
+            "serving_runs deployment_id=%s revision_id=%s",
+            environment.deployment_id,
+            environment.revision_id,
+        )
+        await stopping
+    writing.cancel()
 
 
-async def _open_user_pool(environment: WorkerEnvironment) -> Pool:
+async def _opened_pool(environment: WorkerEnvironment) -> Pool:
+    """A pool that belongs to the running loop."""
     pool = open_pool(environment.database_url, environment.slots + 2)
     await pool.open()
     return pool

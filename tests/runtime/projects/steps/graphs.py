@@ -63,11 +63,16 @@ echo = StateGraph(Messages).add_node("echo", _echo).add_edge(START, "echo").comp
 
 class Blocked(TypedDict, total=False):
     seconds: float
+    release: str
+    ballast: list[str]
     done: bool
 
 
 async def _block(state: Blocked) -> Blocked:
-    time.sleep(state["seconds"])  # noqa: ASYNC251 - that it blocks the loop is the point
+    """For so many seconds, or until the file `release` is there."""
+    release, until = state.get("release"), time.monotonic() + state["seconds"]
+    while time.monotonic() < until and not (release and Path(release).exists()):
+        time.sleep(0.05)  # noqa: ASYNC251 - that it blocks the loop is the point
     return {"done": True}
 
 
