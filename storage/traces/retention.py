@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from storage.database import Connection
-from storage.traces.deletion import BATCH, delete_runs_by_id
+from storage.traces.deletion import BATCH, delete_runs_by_id, doom, object_keys
 
 
 async def delete_expired_runs(connection: Connection, tier: str, before: datetime) -> tuple[int, list[str]]:
@@ -18,11 +18,15 @@ async def delete_expired_runs(connection: Connection, tier: str, before: datetim
 
 
 async def delete_runs_of_deleted_projects(connection: Connection) -> tuple[int, list[str]]:
-    """The same for runs of projects that were deleted; a project without runs goes itself, with its feedback."""
+    """The same for runs of projects that were deleted; a project without runs goes itself, with its feedback.
+
+    Where only such projects were left, how many of them.
+    """
     cursor = await connection.execute(
         "SELECT id, tenant_id FROM projects WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT 100 FOR UPDATE"
     )
-    for project in await cursor.fetchall():
+    projects = await cursor.fetchall()
+    for project in projects:
         cursor = await connection.execute(
             "SELECT tenant_id, id FROM trace_runs WHERE tenant_id = %s AND session_id = %s LIMIT %s",
             (project["tenant_id"], project["id"], BATCH),
@@ -35,7 +39,7 @@ async def delete_runs_of_deleted_projects(connection: Connection) -> tuple[int, 
             (project["tenant_id"], project["id"]),
         )
         await connection.execute("DELETE FROM projects WHERE id = %s", (project["id"],))
-    return 0, []
+    return len(projects), []
 
 
 async def drop_empty_partitions(connection: Connection, before: datetime) -> int:
@@ -64,5 +68,17 @@ async def _delete(connection: Connection, runs: list[tuple[UUID, UUID]]) -> tupl
     keys: list[str] = []
     for tenant_id, run_ids in by_tenant.items():
         _, doomed = await delete_runs_by_id(connection, tenant_id, run_ids)
-        keys += doomed
+        keys += doomed + await _delete_keyless(connection, tenant_id, run_ids)
     return len(runs), keys
+
+
+async def _delete_keyless(connection: Connection, tenant_id: UUID, run_ids: list[UUID]) -> list[str]:
+    """Rows that no key points to, restored or loaded by hand: left alone, every batch would select them again."""
+    cursor = await connection.execute(
+        "DELETE FROM trace_runs r WHERE r.tenant_id = %s AND r.id = ANY(%s) AND NOT EXISTS"
+        " (SELECT FROM trace_run_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.id) RETURNING r.attachments",
+        (tenant_id, run_ids),
+    )
+    doomed = [key for row in await cursor.fetchall() for key in object_keys(row["attachments"])]
+    await doom(connection, doomed)
+    return doomed

@@ -51,6 +51,9 @@ async def test_expired_runs_and_deleted_projects_go_with_attachments_and_feedbac
     doomed = run_of(timedelta(hours=1), "doomed")
     for run in (kept, long_kept, ancient):
         await ingest(workspace, run)
+    async with database.connection() as connection:
+        # A row that no key points to must not be selected for ever.
+        await connection.execute("DELETE FROM trace_run_keys WHERE id = %s", (ancient["id"],))
     await ingest(workspace, expired, b"expired file")
     await ingest(workspace, doomed, b"doomed file")
     await workspace.client.post("/feedback", json={"run_id": doomed["id"], "key": "k", "score": 1})
