@@ -69,6 +69,11 @@ async def test_tools_are_seen_with_their_output(streaming: Served, version: str)
     assert call["name"] == "compute"
     assert "6*7" in json.dumps(call["args"])
     assert call["output"] == "42"
+    assert [(message["namespace"], message["text"]) for message in seen["streamed"]] == [
+        ([], "Let me see. "),
+        (["tools:call-1"], "42"),
+        ([], "The result is 42"),
+    ]
 
 
 async def test_interrupts_are_asked_and_answered(streaming: Served, version: str) -> None:
@@ -139,6 +144,10 @@ async def test_two_subagents_have_messages_of_their_own(deep_agent: Address, ver
         ("researcher", "complete"),
     ]
     assert all(agent["namespace"][0].startswith("tools:") for agent in seen["agents"])
+    for messages in seen["said"]:
+        assert [message["type"] for message in messages] == ["human", "ai", "tool", "ai"]
+        assert messages[2]["text"]
+        assert messages[2]["call"]
     first, second = seen["turns"]
     assert (first["completed"], second["completed"]) == (1, 1)
     assert "714" in first["messages"][-1]["text"]

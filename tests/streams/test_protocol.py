@@ -99,6 +99,18 @@ async def test_tool_calls_grow_and_tools_report(streaming: Served) -> None:
         "42",
     )
     assert not any(item.get("delta", {}).get("type") == "tool-call-delta" for item in messages)
+    result = data_of(events, "messages", ["tools:call-1"])
+    assert [item["event"] for item in result] == [
+        "message-start",
+        "content-block-start",
+        "content-block-delta",
+        "content-block-finish",
+        "message-finish",
+    ]
+    assert (result[0]["role"], result[0]["tool_call_id"]) == ("tool", "call-1")
+    assert result[2]["delta"] == {"type": "text-delta", "text": "42"}
+    final = data_of(events, "values")[-1]["messages"]
+    assert [message["id"] for message in final if message["type"] == "tool"] == [result[0]["id"]]
 
 
 async def test_children_start_after_and_end_before_their_parents(streaming: Served) -> None:

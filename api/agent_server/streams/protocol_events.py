@@ -87,10 +87,18 @@ def _messages(row: DictRow) -> list[Event]:
     events = data["events"]
     node = (data.get("metadata") or {}).get("langgraph_node")
     first = row["seq"] - len(events) + 1
+    namespace = _message_namespace(row["namespace"], events)
     return [
-        Event(first + place, "messages", ("messages",), row["namespace"], orjson.dumps(event), node)
+        Event(first + place, "messages", ("messages",), namespace, orjson.dumps(event), node)
         for place, event in enumerate(events)
     ]
+
+
+def _message_namespace(namespace: list[str], events: list[dict[str, Any]]) -> list[str]:
+    """A tool's result belongs to its tool call: clients keep it apart from what the graph itself says."""
+    if events and events[0].get("role") == "tool":
+        return [*namespace, f"tools:{events[0]['tool_call_id']}"]
+    return namespace
 
 
 def _values(seq: int, namespace: list[str], data: str) -> Event:

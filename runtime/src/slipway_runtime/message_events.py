@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.messages.ai import add_usage
 
 Event = dict[str, Any]
@@ -15,6 +22,7 @@ _ROLES: tuple[tuple[type[BaseMessage], str], ...] = (
     (AIMessage, "ai"),
     (HumanMessage, "human"),
     (SystemMessage, "system"),
+    (ToolMessage, "tool"),
 )
 _DELTAS = {"text": "text-delta", "reasoning": "reasoning-delta"}
 
@@ -107,6 +115,7 @@ def _start(role: str, message: BaseMessage, metadata: Mapping[str, Any]) -> Even
         "event": "message-start",
         "role": role,
         "id": message.id,
+        **({"tool_call_id": message.tool_call_id} if isinstance(message, ToolMessage) else {}),
         "metadata": {name: value for name, value in shown.items() if value is not None},
     }
 

@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 const [version, apiUrl, apiKey, scenario, assistantId = "chat", givenThreadId] = process.argv.slice(2);
 const { Client } = await import(`sdk-${version}/client`);
 const { HttpAgentServerAdapter } = await import(`sdk-${version}`);
-const { StreamController } = await import(`sdk-${version}/stream`);
+const { StreamController, messagesProjection } = await import(`sdk-${version}/stream`);
 const DEADLINE_MS = 45_000;
 
 const scenarios = { turns, tools, subagents, interrupt, failure, threadStream, classic, reconnect, classicReconnect };
@@ -28,11 +28,19 @@ async function turns() {
   return { turns: seen, reload: texts(second.root().messages), loading: second.root().isLoading };
 }
 
-/** A tool call: its arguments, its output, the answer after it. */
+/** A tool call: its arguments, its output, the answer after it; and what the messages channel said of them. */
 async function tools() {
-  const session = attach(randomUUID());
+  const threadId = randomUUID();
+  const session = attach(threadId);
   const seen = await turn(session, "compute 6*7");
-  return { ...seen, toolCalls: session.root().toolCalls.map(plainCall) };
+  const thread = new Client({ apiUrl, apiKey }).threads.stream(threadId, { assistantId });
+  const streamed = [];
+  for await (const message of thread.messages) {
+    streamed.push({ namespace: message.namespace, text: await message.text });
+    if (streamed.length === 3) break;
+  }
+  await thread.close?.();
+  return { ...seen, toolCalls: session.root().toolCalls.map(plainCall), streamed };
 }
 
 /** Two sub-agents with messages of their own, then a second turn, then a reload from history. */
@@ -41,12 +49,22 @@ async function subagents() {
   const first = attach(threadId);
   const one = await turn(first, "Research LangGraph streaming and compute 42 * 17");
   const agents = subagentsOf(first.controller);
+  const said = await Promise.all(agents.map(({ namespace }) => messagesOf(first.controller, namespace)));
   const two = await turn(first, "compute 5 * 5");
   await first.controller.dispose?.();
   const second = attach(threadId);
   await until(() => second.root().messages.length > 0 && !second.root().isThreadLoading, "hydration");
   await until(() => subagentsOf(second.controller).length >= agents.length, "sub-agents of the history");
-  return { turns: [one, two], agents, reload: texts(second.root().messages), reloaded: subagentsOf(second.controller) };
+  return { turns: [one, two], agents, said, reload: texts(second.root().messages), reloaded: subagentsOf(second.controller) };
+}
+
+/** What `useMessages(stream, subagent)` shows of a sub-agent that has ended: its task, a tool, its answer. */
+async function messagesOf(controller, namespace) {
+  const { store, release } = controller.registry.acquire(messagesProjection(namespace));
+  await until(() => store.getSnapshot().at(-1)?.getType() === "ai" && store.getSnapshot().at(-1).text, "an answer");
+  const messages = store.getSnapshot().map((message) => ({ ...texts([message])[0], call: message.tool_call_id ?? null }));
+  release();
+  return messages;
 }
 
 async function interrupt() {
