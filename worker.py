@@ -37,7 +37,6 @@ from workflows.messages import names
 from workflows.messages.autoscale import AUTOSCALE_SCHEDULE, AUTOSCALE_WORKFLOW, Autoscale
 from workflows.revision import RevisionWorkflow
 from workflows.rollout import RolloutWorkflow
-from workflows.state_update import StateUpdateWorkflow
 from workflows.sweep import SweepWorkflow
 from workflows.thread import ThreadWorkflow
 from workflows.trace_retention import TraceRetentionWorkflow
@@ -55,7 +54,6 @@ WORKFLOWS: Sequence[type] = [
     ExportBackfillWorkflow,
     RolloutWorkflow,
     RevisionWorkflow,
-    StateUpdateWorkflow,
     SweepWorkflow,
     TraceRetentionWorkflow,
     WebhookWorkflow,

@@ -1,4 +1,4 @@
-"""Statuses of runs that ended without their revision worker saying so."""
+"""Ends of runs and of state updates that no revision worker writes down."""
 
 from uuid import UUID
 
@@ -6,6 +6,8 @@ from temporalio import activity
 
 from storage.database import Database
 from storage.run_settlement import roll_back_run, settle_run
+from storage.state_updates import settle_state_update
+from workflows.messages.revision import SETTLE_STATE_UPDATE, SettleStateUpdate
 from workflows.messages.thread import ROLL_BACK_RUN, SETTLE_RUN, RollBackRun, SettleRun
 
 
@@ -25,3 +27,10 @@ class ThreadActivities:
     async def roll_back(self, rollback: RollBackRun) -> None:
         async with self._database.transaction() as connection:
             await roll_back_run(connection, UUID(rollback.thread_id), UUID(rollback.run_id))
+
+    @activity.defn(name=SETTLE_STATE_UPDATE)
+    async def settle_update(self, settle: SettleStateUpdate) -> None:
+        async with self._database.transaction() as connection:
+            await settle_state_update(
+                connection, UUID(settle.thread_id), UUID(settle.update_id), settle.outcome
+            )

@@ -10,6 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from api.errors import UnavailableError
 from workflows.messages import names, submission
 from workflows.messages.lane import CancelLaneRun, LaneInput, LaneRun
+from workflows.messages.revision import StateUpdate
 from workflows.messages.thread import CANCEL_SIGNAL, CancelRun, Run, ThreadInput
 
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -35,6 +36,10 @@ class TemporalGateway:
     async def submit_run(self, thread: ThreadInput, run: Run) -> None:
         """Put a run at the end of its thread's queue; starts the thread's workflow if it sleeps."""
         await mapped(submission.submit_run(self.client, thread, run))
+
+    async def submit_state_update(self, thread: ThreadInput, update: StateUpdate) -> None:
+        """Put a state update before the runs that its thread receives from now on."""
+        await mapped(submission.submit_state_update(self.client, thread, update))
 
     async def cancel_run(self, thread_id: str, cancel: CancelRun) -> None:
         """Ask a thread's workflow to cancel a run.

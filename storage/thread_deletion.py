@@ -8,6 +8,7 @@ from psycopg.types.json import Jsonb
 
 from storage.database import Connection
 from storage.scope import ScopedRepository
+from storage.state_updates import has_open_update
 
 _CHECKPOINT_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 
@@ -49,8 +50,11 @@ async def keep_latest_state(holder: Connection, other: Connection, thread_id: UU
     """Delete all but the newest checkpoint of each namespace of a thread that `holder`'s transaction holds.
 
     What older checkpoints hold and the newest still needs is langgraph's knowledge, so its saver prunes, in a
-    transaction of its own on `other`. False if it cannot: the thread's graph keeps its state as differences.
+    transaction of its own on `other`. False if it cannot: the thread's graph keeps its state as differences, or a
+    state update is under way, which may build upon an older checkpoint.
     """
+    if await has_open_update(holder, thread_id):
+        return False
     try:
         await AsyncPostgresSaver(other).aprune([str(thread_id)], strategy="keep_latest")
     except NotImplementedError:

@@ -1,16 +1,20 @@
 """ThreadWorkflow: the order of the runs of one thread (docs/architecture/thread.md)."""
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from workflows.messages.revision import StateUpdate
     from workflows.messages.thread import (
         CANCEL_SIGNAL,
         DESCRIBE_QUERY,
         SUBMIT_SIGNAL,
         THREAD_WORKFLOW,
+        UPDATE_SIGNAL,
         CancelAction,
         CancelRun,
         QueuedRun,
@@ -21,17 +25,22 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from workflows.execution import RunExecution, settle_stopped
+from workflows.state_update import execute_state_update
 
 
 # No failure_exception_types: what goes wrong in this code must stop the queue until it is mended, not lose its runs.
 @workflow.defn(name=THREAD_WORKFLOW)
 class ThreadWorkflow:
-    """Runs one thread's runs one by one, in order of receipt; ends when the thread has been idle for a while."""
+    """Runs one thread's runs one by one, in order of receipt; ends when the thread has been idle for a while.
+
+    A write to the thread's state is only taken while no run waits or runs: whatever run is here came after it.
+    """
 
     @workflow.init
     def __init__(self, thread: ThreadInput) -> None:
         self._thread = thread
         self._queue: list[QueuedRun] = list(thread.queue)
+        self._updates: list[StateUpdate] = list(thread.updates)
         self._running: RunExecution | None = None
         self._dropped: list[tuple[Run, CancelAction]] = []
         self._arrivals = 0
@@ -42,7 +51,10 @@ class ThreadWorkflow:
             await self._settle_dropped()
             if workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._carried_over())
-            if run := self._take_next():
+            if self._updates:
+                await self._settling_dropped(execute_state_update(self._updates[0]))
+                self._updates.pop(0)
+            elif run := self._take_next():
                 await self._execute(run)
             elif not await self._work_arrives():
                 return
@@ -70,6 +82,12 @@ class ThreadWorkflow:
                 self._dropped.append((queued.run, CancelAction(cancel.action)))
                 return
 
+    @workflow.signal(name=UPDATE_SIGNAL)
+    def update_state(self, update: StateUpdate) -> None:
+        """A write to the thread's state, before the runs that are received after it."""
+        self._updates.append(update)
+        self._arrivals += 1
+
     @workflow.query(name=DESCRIBE_QUERY)
     def describe(self) -> ThreadDescription:
         now = workflow.now().timestamp()
@@ -80,14 +98,17 @@ class ThreadWorkflow:
         )
 
     async def _execute(self, run: Run) -> None:
-        """One run to its end; those cancelled meanwhile in the queue are settled at once."""
         self._running = RunExecution(self._thread.deployment_id, self._thread.thread_id, run)
-        execution = asyncio.create_task(self._running.execute())
-        while not execution.done():
-            await workflow.wait_condition(lambda: execution.done() or bool(self._dropped))
-            await self._settle_dropped()
+        await self._settling_dropped(self._running.execute())
         self._running = None
-        await execution
+
+    async def _settling_dropped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Some work to its end; runs cancelled meanwhile in the queue are settled at once."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await workflow.wait_condition(lambda: task.done() or bool(self._dropped))
+            await self._settle_dropped()
+        await task
 
     async def _settle_dropped(self) -> None:
         while self._dropped:
@@ -134,5 +155,10 @@ class ThreadWorkflow:
     def _carried_over(self) -> ThreadInput:
         thread = self._thread
         return ThreadInput(
-            thread.tenant_id, thread.deployment_id, thread.thread_id, thread.idle_seconds, self._queue
+            thread.tenant_id,
+            thread.deployment_id,
+            thread.thread_id,
+            thread.idle_seconds,
+            self._queue,
+            self._updates,
         )

@@ -47,7 +47,7 @@ async def create_run(
         row = await runs.create(_fields(deployment, body, assistant, thread_id))
         await Threads(connection, deployment.scope).set_busy(thread_id)
         await services.gateway.submit_run(
-            _thread_input(services, deployment, thread_id), _message(services, row, body)
+            thread_input(services, deployment, thread_id), _message(services, row, body)
         )
     return row
 
@@ -100,6 +100,16 @@ async def create_stateless_runs(
     return rows
 
 
+def thread_input(services: Services, deployment: ServedDeployment, thread_id: UUID) -> ThreadInput:
+    """What a thread's workflow starts with."""
+    return ThreadInput(
+        tenant_id=str(deployment.scope.tenant_id),
+        deployment_id=str(deployment.scope.deployment_id),
+        thread_id=str(thread_id),
+        idle_seconds=services.settings.thread_idle_seconds,
+    )
+
+
 def _fields(
     deployment: ServedDeployment, body: RunCreate, assistant: DictRow, thread_id: UUID, lanes: int = 0
 ) -> dict[str, Any]:
@@ -119,15 +129,6 @@ def _message(services: Services, row: DictRow, body: RunCreate) -> Run:
         timeout_seconds=services.settings.run_timeout_seconds,
         max_attempts=services.settings.run_max_attempts,
         webhook=body.webhook is not None,
-    )
-
-
-def _thread_input(services: Services, deployment: ServedDeployment, thread_id: UUID) -> ThreadInput:
-    return ThreadInput(
-        tenant_id=str(deployment.scope.tenant_id),
-        deployment_id=str(deployment.scope.deployment_id),
-        thread_id=str(thread_id),
-        idle_seconds=services.settings.thread_idle_seconds,
     )
 
 

@@ -26,25 +26,41 @@ async def _remembered(database: Database, thread_id: str) -> int:
 async def test_without_a_worker_nothing_happens_and_that_is_said(
     database: Database, workspace: Workspace
 ) -> None:
+    """Neither to a thread nor to a new one; and runs are accepted all the while."""
     async with bare_deployment(database, workspace, ["counter"]) as deployed:
-        thread = await deployed.sdk.threads.create(metadata={"graph_id": "counter"})
-        address = f"{deployed.url}/threads/{thread['thread_id']}"
-        answer = await workspace.client.post(f"{address}/state", json={"values": {"inputs": ["x"]}})
-        assert answer.status_code == 503
-        assert int(answer.headers["Retry-After"]) >= 1
-        assert "not changed" in answer.json()["detail"]
+        thread, other = [
+            await deployed.sdk.threads.create(metadata={"graph_id": "counter"}) for _ in range(2)
+        ]
+
+        async def update(thread_id: str) -> httpx.Response:
+            address = f"{deployed.url}/threads/{thread_id}/state"
+            return await workspace.client.post(address, json={"values": {"inputs": ["x"]}})
+
+        async def create() -> httpx.Response:
+            steps = [{"updates": [{"values": {"inputs": ["x"]}, "as_node": "__start__"}]}]
+            body = {"metadata": {"graph_id": "counter"}, "supersteps": steps}
+            return await workspace.client.post(f"{deployed.url}/threads", json=body)
+
+        async def run() -> None:
+            async with asyncio.timeout(20):
+                while not await _remembered(database, other["thread_id"]):
+                    assert not updates[1].done()
+            created = await deployed.sdk.runs.create(other["thread_id"], "counter", input={})
+            assert not updates[1].done(), "the run was accepted only after the update had ended"
+            assert created["status"] == "pending"
+
+        updates = [asyncio.create_task(update(known["thread_id"])) for known in (thread, other)]
+        created, *answers, _ = await asyncio.gather(create(), *updates, run())
+        for answer in (created, *answers):
+            assert answer.status_code == 503
+            assert int(answer.headers["Retry-After"]) >= 1
+            assert "not changed" in answer.json()["detail"]
         after = await deployed.sdk.threads.get(thread["thread_id"])
         assert {**after, "updated_at": thread["updated_at"]} == thread
         assert await _remembered(database, thread["thread_id"]) == 0
-        failed: httpx.Response = await workspace.client.post(
-            f"{deployed.url}/threads",
-            json={
-                "metadata": {"graph_id": "counter"},
-                "supersteps": [{"updates": [{"values": {"inputs": ["x"]}, "as_node": "__start__"}]}],
-            },
-        )
-        assert failed.status_code == 503
-        assert await deployed.sdk.threads.count() == 1
+        assert await deployed.sdk.threads.count() == 2
+        assert (await deployed.sdk.threads.get(other["thread_id"]))["status"] == "busy"
+        await deployed.sdk.threads.delete(other["thread_id"])
 
 
 async def test_updates_and_runs_of_one_thread_lose_nothing(sdk: LangGraphClient, database: Database) -> None:

@@ -81,7 +81,9 @@ async def test_a_wrong_node_is_said_and_changes_nothing(deployed: Deployed) -> N
 
 async def test_an_update_never_meets_a_run(deployed: Deployed) -> None:
     thread_id = await deployed.thread()
-    await deployed.insert_run(thread_id, "steps", {"input": {}})
+    run_id = await deployed.insert_run(thread_id, "steps", {"input": {}})
+    async with deployed.database.connection() as connection:
+        await connection.execute("UPDATE runs SET status = 'running' WHERE run_id = %s", (run_id,))
     request = {"supersteps": [[{"values": {"done": ["x"]}, "as_node": "step1"}]]}
     assert await _update(deployed, thread_id, "steps", request) is None
     assert await deployed.states(thread_id) == []

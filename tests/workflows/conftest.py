@@ -19,6 +19,13 @@ from temporalio.worker import Worker
 from workflows.lane import LaneWorkflow
 from workflows.messages import names
 from workflows.messages.lane import LANE_WORKFLOW, CancelLaneRun, LaneInput, LaneRun
+from workflows.messages.revision import (
+    SETTLE_STATE_UPDATE,
+    UPDATE_STATE,
+    SettleStateUpdate,
+    StateUpdate,
+    UpdateState,
+)
 from workflows.messages.thread import (
     CANCEL_SIGNAL,
     DESCRIBE_QUERY,
@@ -27,6 +34,7 @@ from workflows.messages.thread import (
     SETTLE_RUN,
     SUBMIT_SIGNAL,
     THREAD_WORKFLOW,
+    UPDATE_SIGNAL,
     CancelRun,
     ExecuteRun,
     Outcome,
@@ -43,7 +51,10 @@ DEADLINE = 20.0
 
 
 class ScriptedActivities:
-    """Notes what happens. A run called `hold-*` goes on until it is let go or cancelled; `fail-*` raises."""
+    """Notes what happens. A run called `hold-*` goes on until it is let go or cancelled; `fail-*` raises.
+
+    State updates fail at first.
+    """
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -83,6 +94,16 @@ class ScriptedActivities:
     async def roll_back(self, rollback: RollBackRun) -> None:
         await self.note(f"rolled back {rollback.run_id}")
 
+    @activity.defn(name=UPDATE_STATE)
+    async def update_state(self, update: UpdateState) -> None:
+        await self.note(f"update {update.update_id}")
+        if activity.info().attempt == 1:
+            raise ApplicationError("the database is away")
+
+    @activity.defn(name=SETTLE_STATE_UPDATE)
+    async def settle_update(self, settle: SettleStateUpdate) -> None:
+        await self.note(f"{settle.outcome} {settle.update_id}")
+
 
 class Thread:
     """A thread of its own in every test, driven by signals as the API sends them."""
@@ -94,15 +115,22 @@ class Thread:
 
     async def submit(self, *runs: Run) -> None:
         for run in runs:
-            await self.client.start_workflow(
-                THREAD_WORKFLOW,
-                self.input,
-                id=names.thread_workflow_id(self.input.thread_id),
-                task_queue=names.PLATFORM_QUEUE,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                start_signal=SUBMIT_SIGNAL,
-                start_signal_args=[run],
-            )
+            await self._signal(SUBMIT_SIGNAL, run)
+
+    async def update(self, update_id: str, revision_id: str, wait_seconds: float = 10.0) -> None:
+        update = StateUpdate(self.input.thread_id, update_id, revision_id, wait_seconds)
+        await self._signal(UPDATE_SIGNAL, update)
+
+    async def _signal(self, name: str, message: Run | StateUpdate) -> None:
+        await self.client.start_workflow(
+            THREAD_WORKFLOW,
+            self.input,
+            id=names.thread_workflow_id(self.input.thread_id),
+            task_queue=names.PLATFORM_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=name,
+            start_signal_args=[message],
+        )
 
     async def cancel(self, run_id: str, action: str = "interrupt") -> None:
         await self.handle.signal(CANCEL_SIGNAL, CancelRun(run_id, action))
@@ -131,11 +159,15 @@ async def platform(temporal: Client) -> AsyncIterator[dict[str, ScriptedActiviti
     async def roll_back(rollback: RollBackRun) -> None:
         await scripts[rollback.run_id.rpartition("@")[2]].roll_back(rollback)
 
+    @activity.defn(name=SETTLE_STATE_UPDATE)
+    async def settle_update(settle: SettleStateUpdate) -> None:
+        await scripts[settle.update_id.rpartition("@")[2]].settle_update(settle)
+
     async with Worker(
         temporal,
         task_queue=names.PLATFORM_QUEUE,
         workflows=[ThreadWorkflow, LaneWorkflow],
-        activities=[settle, roll_back],
+        activities=[settle, roll_back, settle_update],
     ):
         yield scripts
 
@@ -200,10 +232,13 @@ async def stage(temporal: Client, platform: dict[str, ScriptedActivities]) -> As
     deployment_id, script = uuid.uuid4().hex, ScriptedActivities()
     platform[deployment_id] = script
     thread = Thread(temporal, deployment_id, idle_seconds=0.2)
-    async with Worker(
-        temporal,
-        task_queue=names.deployment_queue(deployment_id),
-        activities=[script.execute],
-        max_heartbeat_throttle_interval=timedelta(milliseconds=50),
+    async with (
+        Worker(
+            temporal,
+            task_queue=names.deployment_queue(deployment_id),
+            activities=[script.execute],
+            max_heartbeat_throttle_interval=timedelta(milliseconds=50),
+        ),
+        Worker(temporal, task_queue=names.revision_queue(deployment_id), activities=[script.update_state]),
     ):
         yield Stage(thread, script)

@@ -1,4 +1,4 @@
-"""SweepWorkflow and its schedule, and StateUpdateWorkflow, on a real server."""
+"""SweepWorkflow and its schedule, on a real server."""
 
 import uuid
 from collections import Counter
@@ -10,14 +10,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from activities.sweep import ensure_sweep_schedule
-from workflows.messages import names
-from workflows.messages.revision import (
-    STATE_UPDATE_WORKFLOW,
-    UPDATE_STATE,
-    StateUpdate,
-    StateUpdateOutcome,
-    UpdateState,
-)
 from workflows.messages.sweep import (
     SWEEP_BATCH,
     SWEEP_SCHEDULE,
@@ -26,7 +18,6 @@ from workflows.messages.sweep import (
     SweepInput,
     Swept,
 )
-from workflows.state_update import StateUpdateWorkflow
 from workflows.sweep import SweepWorkflow
 
 
@@ -79,42 +70,3 @@ async def test_the_schedule_takes_a_new_interval_and_stays_paused(temporal: Clie
     assert [interval.every for interval in schedule.spec.intervals] == [timedelta(minutes=7)]
     assert schedule.state.paused
     await handle.delete()
-
-
-async def _updated(client: Client, update: StateUpdate) -> str:
-    queue = str(uuid.uuid4())
-    async with Worker(client, task_queue=queue, workflows=[StateUpdateWorkflow]):
-        return await client.execute_workflow(
-            STATE_UPDATE_WORKFLOW, update, id=queue, task_queue=queue, result_type=str
-        )
-
-
-async def test_a_state_update_that_no_worker_takes_ends_in_its_time(temporal: Client) -> None:
-    update = StateUpdate("t", "u", revision_id=str(uuid.uuid4()), wait_seconds=0.5)
-    assert await _updated(temporal, update) == StateUpdateOutcome.NO_WORKER
-
-
-async def test_a_state_update_is_tried_again_and_carries_ids_only(temporal: Client) -> None:
-    attempts: list[UpdateState] = []
-    revision_id = str(uuid.uuid4())
-
-    @activity.defn(name=UPDATE_STATE)
-    async def update_state(update: UpdateState) -> None:
-        attempts.append(update)
-        if len(attempts) < 2:
-            raise ApplicationError("the database is away")
-
-    async with Worker(temporal, task_queue=names.revision_queue(revision_id), activities=[update_state]):
-        assert await _updated(temporal, StateUpdate("t", "u", revision_id)) == StateUpdateOutcome.ANSWERED
-    assert attempts == [UpdateState("t", "u")] * 2
-
-
-async def test_a_state_update_that_keeps_failing_is_given_up(temporal: Client) -> None:
-    revision_id = str(uuid.uuid4())
-
-    @activity.defn(name=UPDATE_STATE)
-    async def update_state(update: UpdateState) -> None:
-        raise ApplicationError("the database is away")
-
-    async with Worker(temporal, task_queue=names.revision_queue(revision_id), activities=[update_state]):
-        assert await _updated(temporal, StateUpdate("t", "u", revision_id)) == StateUpdateOutcome.FAILED

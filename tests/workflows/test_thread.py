@@ -116,3 +116,28 @@ async def test_cancel_of_an_unknown_run_changes_nothing(stage: Stage) -> None:
         await stage.thread.handle.result()
     description = await stage.thread.handle.describe()
     assert description.status == WorkflowExecutionStatus.COMPLETED
+
+
+async def test_runs_wait_for_the_state_updates_that_were_received_before_them(stage: Stage) -> None:
+    """One is tried again, of another nobody is there to execute it: the runs behind it go on in its bounded time."""
+    absent = uuid.uuid4().hex
+    await stage.thread.submit(stage.run("hold-first"))
+    await stage.seen("start hold-first")
+    await stage.thread.update(stage.id("tried"), revision_id=stage.deployment_id)
+    await stage.thread.update(stage.id("alone"), revision_id=absent, wait_seconds=0.5)
+    await stage.thread.submit(stage.run("next"), stage.run("dropped"))
+    await stage.thread.cancel(stage.id("dropped"))
+    await stage.seen("interrupted dropped")
+    stage.script.let_go.add(stage.id("hold-first"))
+    await stage.seen("end next")
+    assert stage.log == [
+        "start hold-first",
+        "interrupted dropped",
+        "end hold-first",
+        "update tried",
+        "update tried",
+        "answered tried",
+        "no_worker alone",
+        "start next",
+        "end next",
+    ]

@@ -40,10 +40,6 @@ def revision_workflow_id(revision_id: str) -> str:
     return f"revision/{revision_id}"
 
 
-def state_update_workflow_id(update_id: str) -> str:
-    return f"state-update/{update_id}"
-
-
 def export_workflow_id(export_id: str) -> str:
     return f"export/{export_id}"
 

@@ -6,6 +6,8 @@ from typing import Any
 
 DESCRIBE_REVISION = "describe_revision"
 UPDATE_STATE = "update_state"
+# Executed by platform workers, after it.
+SETTLE_STATE_UPDATE = "settle_state_update"
 CALL_REVISION = "call_revision"
 
 
@@ -47,7 +49,7 @@ class UpdateState:
     2. applies the supersteps one after another (`abulk_update_state`) on that checkpoint, or on the newest one; every
        write runs behind `slipway_fence_update(update_id)`, and metadata of its checkpoints carries `update_id`, by
        which a repeated attempt finds what an earlier one has written;
-    3. stores the public states in `thread_states`, and never touches `threads`, which the API holds and refreshes;
+    3. stores the public states in `thread_states`, and never touches `threads`, which SETTLE_STATE_UPDATE refreshes;
     4. writes `response`: `{"checkpoint": {"thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map"}}`, or
        `{"error": "..."}` where the request is at fault (an unknown node, values that no channel takes).
     """
@@ -56,12 +58,9 @@ class UpdateState:
     update_id: str
 
 
-STATE_UPDATE_WORKFLOW = "state_update"
-
-
 @dataclass(frozen=True)
 class StateUpdate:
-    """Start of the workflow that has one state update executed; `wait_seconds` bounds the wait for a worker."""
+    """One state update in a thread's queue; `wait_seconds` bounds the wait for a worker."""
 
     thread_id: str
     update_id: str
@@ -76,6 +75,15 @@ class StateUpdateOutcome(StrEnum):
     NO_WORKER = "no_worker"
     # The worker died or did not end in time.
     FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class SettleStateUpdate:
+    """Write down how an update ended: from then on no worker may write for it. The thread shows its newest state."""
+
+    thread_id: str
+    update_id: str
+    outcome: str
 
 
 class CallKind(StrEnum):

@@ -12,21 +12,33 @@ from temporalio.common import (
 
 from workflows.messages import names, search_attributes
 from workflows.messages.lane import LANE_WORKFLOW, LaneInput, LaneRun
-from workflows.messages.thread import SUBMIT_SIGNAL, THREAD_WORKFLOW, Run, ThreadInput
+from workflows.messages.revision import StateUpdate
+from workflows.messages.thread import SUBMIT_SIGNAL, THREAD_WORKFLOW, UPDATE_SIGNAL, Run, ThreadInput
 
 _RPC_TIMEOUT = timedelta(seconds=5)
 
 
 async def submit_run(client: Client, thread: ThreadInput, run: Run) -> None:
     """Put a run at the end of its thread's queue; starts the thread's workflow if it sleeps."""
+    await _signal_thread(client, thread, SUBMIT_SIGNAL, run)
+
+
+async def submit_state_update(client: Client, thread: ThreadInput, update: StateUpdate) -> None:
+    """Put a state update before the runs that its thread receives from now on; starts its workflow if it sleeps."""
+    await _signal_thread(client, thread, UPDATE_SIGNAL, update)
+
+
+async def _signal_thread(
+    client: Client, thread: ThreadInput, signal: str, message: Run | StateUpdate
+) -> None:
     await client.start_workflow(
         THREAD_WORKFLOW,
         thread,
         id=names.thread_workflow_id(thread.thread_id),
         task_queue=names.PLATFORM_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        start_signal=SUBMIT_SIGNAL,
-        start_signal_args=[run],
+        start_signal=signal,
+        start_signal_args=[message],
         static_summary=f"Runs of thread {thread.thread_id}",
         search_attributes=owned_by(thread.tenant_id, thread.deployment_id),
         rpc_timeout=_RPC_TIMEOUT,

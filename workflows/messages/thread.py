@@ -3,9 +3,12 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from workflows.messages.revision import StateUpdate
+
 THREAD_WORKFLOW = "thread"
 SUBMIT_SIGNAL = "submit"
 CANCEL_SIGNAL = "cancel"
+UPDATE_SIGNAL = "update_state"
 DESCRIBE_QUERY = "describe"
 
 # Executed by revision workers on the deployment's queue.
@@ -69,13 +72,14 @@ class QueuedRun:
 
 @dataclass(frozen=True)
 class ThreadInput:
-    """Start of a thread's workflow; after continue-as-new it carries the queue over."""
+    """Start of a thread's workflow; after continue-as-new it carries over what waits."""
 
     tenant_id: str
     deployment_id: str
     thread_id: str
     idle_seconds: float = 60.0
     queue: list[QueuedRun] = field(default_factory=list)
+    updates: list[StateUpdate] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
