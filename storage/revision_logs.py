@@ -46,7 +46,7 @@ async def append_logs(
     await connection.execute(
         "INSERT INTO revision_logs (tenant_id, deployment_id, revision_id, type, level, message, logged_at)"
         " SELECT %s, %s, %s, %s, line.level, line.message, line.logged_at"
-        " FROM unnest(%s::text[], %s::text[], %s::timestamptz[]) WITH ORDINALITY"
+        " FROM unnest(%s::text[], %b::text[], %s::timestamptz[]) WITH ORDINALITY"
         " AS line (level, message, logged_at, position)"
         " WHERE EXISTS (SELECT FROM revisions WHERE tenant_id = %s AND deployment_id = %s AND id = %s)"
         " ORDER BY line.position",

@@ -34,7 +34,7 @@ WITH thread AS (UPDATE threads SET event_seq = event_seq + %(count)s WHERE threa
 INSERT INTO thread_events (thread_id, seq, deployment_id, run_id, attempt, event, namespace, data, created_at)
 SELECT %(thread_id)s, thread.event_seq - %(count)s + e.place, thread.deployment_id, %(run_id)s, 0, e.event,
        string_to_array(e.namespace, '|'), e.data::json, clock_timestamp()
-FROM thread, unnest(%(events)s::text[], %(namespaces)s::text[], %(data)s::text[])
+FROM thread, unnest(%(events)s::text[], %(namespaces)s::text[], %(data)b::text[])
              WITH ORDINALITY AS e (event, namespace, data, place)
 """
 

@@ -33,19 +33,20 @@ _SETTLE_RUN = (
     "UPDATE runs SET status = %s, error = %s, ended_at = now(), updated_at = now()"
     " WHERE run_id = %s AND attempt = %s AND status = 'running'"
 )
+# JSON goes in binary arrays (%b): the text format escapes every quote of it, a second and more for each megabyte.
 _INSERT_EVENTS = """
 WITH thread AS (
     UPDATE threads SET event_seq = event_seq + %(total)s WHERE thread_id = %(thread_id)s RETURNING event_seq)
 INSERT INTO thread_events (thread_id, seq, run_id, attempt, event, namespace, data, created_at)
 SELECT %(thread_id)s, thread.event_seq - %(total)s + e.place, %(run_id)s, %(attempt)s, e.event,
        string_to_array(e.namespace, '|'), e.data::json, clock_timestamp()
-FROM thread, unnest(%(places)s::bigint[], %(events)s::text[], %(namespaces)s::text[], %(data)s::text[])
+FROM thread, unnest(%(places)s::bigint[], %(events)s::text[], %(namespaces)s::text[], %(data)b::text[])
              AS e (place, event, namespace, data)
 """
 _UPSERT_STATES = """
 INSERT INTO thread_states (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, run_id, metadata, state)
 SELECT %(thread_id)s, s.ns, s.id, s.parent, %(run_id)s, s.metadata::jsonb, s.state::json
-FROM unnest(%(ns)s::text[], %(id)s::text[], %(parent)s::text[], %(metadata)s::text[], %(state)s::text[])
+FROM unnest(%(ns)s::text[], %(id)s::text[], %(parent)s::text[], %(metadata)b::text[], %(state)b::text[])
      AS s (ns, id, parent, metadata, state)
 ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
 DO UPDATE SET state = excluded.state, metadata = excluded.metadata
