@@ -41,6 +41,8 @@ def run_fields(
         },
         "multitask_strategy": body.get("multitask_strategy") or "enqueue",
         "after_seconds": body.get("after_seconds"),
+        # A message for the run that is under way, which may take it up before its own turn comes.
+        "inject": bool(body.get("inject")),
     }
 
 

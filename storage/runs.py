@@ -29,10 +29,10 @@ class Runs(ScopedRepository):
         """A pending run; `fields` names every column of the statement below."""
         cursor = await self._connection.execute(
             "INSERT INTO runs (run_id, thread_id, deployment_id, tenant_id, assistant_id, graph_id, kwargs, metadata,"
-            " multitask_strategy, after_seconds, lane)"
+            " multitask_strategy, after_seconds, lane, inject)"
             " VALUES (%(run_id)s, %(thread_id)s, %(deployment_id)s, %(tenant_id)s,"
             " %(assistant_id)s, %(graph_id)s, %(kwargs)s, %(metadata)s, %(multitask_strategy)s, %(after_seconds)s,"
-            " %(lane)s)"
+            " %(lane)s, %(inject)s)"
             f" RETURNING {COLUMNS}",
             {
                 **fields,

@@ -297,18 +297,6 @@ async def test_a_fork_goes_on_from_the_past(streaming: Served) -> None:
     assert unknown["error"] == "no_such_checkpoint"
 
 
-async def test_injected_messages_are_taken_up_in_order(streaming: Served) -> None:
-    thread = str(uuid4())
-    await start(streaming, thread, "chat", {"messages": "one", "seconds": 0.1})
-    answer = await command(
-        streaming, thread, "input.inject", namespace=[], message={"role": "user", "content": "two"}
-    )
-    assert answer["type"] == "success"
-    events = await events_until(streaming, thread, lambda seen: terminals(seen, 2))
-    contents = [message["content"] for message in data_of(events, "values", [])[-1]["messages"]]
-    assert contents == ["one", "You said: one", "two", "You said: two"]
-
-
 @pytest.mark.parametrize(
     ("method", "params", "code"),
     [

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from psycopg.rows import DictRow
 from pydantic import ValidationError
@@ -34,9 +34,13 @@ _STREAM_MODES = ["values", "updates", "messages-tuple", "custom", "tasks"]
 
 
 class ProtocolRun(RunCreate):
-    """A run whose record serves every channel of the protocol."""
+    """A run whose record serves every channel of the protocol.
+
+    `inject`: it only brings a message, which the run under way may take up first.
+    """
 
     protocol: bool = True
+    inject: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,17 +155,24 @@ class Commander:
         return {"run_id": str(row["run_id"])}
 
     async def _inject(self, inject: InputInject) -> dict[str, Any]:
-        """A message for the graph, taken up when the runs before it have ended."""
+        """A message for the run under way, taken up after one of its next steps; else by a run of its own.
+
+        `run_id`: the message's own run, by which it can be cancelled as long as nobody has taken it.
+        """
         if inject.namespace:
             raise CommandError("no_such_namespace", "Messages can only be given to the root graph.")
         thread = await self._thread()
         if thread is None:
             raise CommandError("no_such_run", "The thread has had no run yet.")
-        message = inject.message.model_dump(exclude_none=True)
+        message = {"id": str(uuid4()), **inject.message.model_dump(exclude_none=True)}
         body = self._body(
-            await self._assistant_of(thread), input={"messages": [message]}, multitask_strategy="enqueue"
+            await self._assistant_of(thread),
+            input={"messages": [message]},
+            multitask_strategy="enqueue",
+            inject=True,
         )
-        return {"run_id": str((await self._create(body))["run_id"])}
+        run = await self._create(body)
+        return {"run_id": str(run["run_id"]), "message_id": message["id"]}
 
     async def _fork(self, fork: StateFork) -> dict[str, Any]:
         """A run that goes on from a checkpoint in the past."""

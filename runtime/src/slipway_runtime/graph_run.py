@@ -12,6 +12,7 @@ from langgraph.errors import EmptyInputError, GraphInterrupt
 
 from slipway_runtime.claims import Claim
 from slipway_runtime.graphs import Graph, Graphs
+from slipway_runtime.injection import Injection
 from slipway_runtime.plan import Plan, graph_config, graph_input, graph_options
 from slipway_runtime.pools import HomePool, Pool
 from slipway_runtime.recording import Namespace, Recorder, open_parts
@@ -93,8 +94,9 @@ class GraphRun:
                 if await self._resume(saver, claim, config):
                     given = None
             try:
+                injection = Injection(self.home, claim, states)
                 async with contextlib.aclosing(
-                    _parts(graph, given, config, plan, options, recorder)
+                    _parts(graph, given, config, plan, options, recorder, injection)
                 ) as parts:
                     async for namespace, mode, data in parts:
                         if options["durability"] != "exit" or mode not in ("checkpoints", "tasks"):
@@ -134,13 +136,20 @@ class GraphRun:
 
 
 async def _parts(
-    graph: Graph, given: Any, config: RunnableConfig, plan: Plan, options: dict[str, Any], recorder: Recorder
+    graph: Graph,
+    given: Any,
+    config: RunnableConfig,
+    plan: Plan,
+    options: dict[str, Any],
+    recorder: Recorder,
+    injection: Injection,
 ) -> AsyncGenerator[tuple[tuple[str, ...], str, Any], None]:
     """The graph's stream as (namespace, mode, data)."""
     modes: Any = list(plan.graph_modes)
     if not plan.langchain_events:
-        async for part in graph.astream(given, config, stream_mode=modes, subgraphs=True, **options):
-            yield part
+        async with contextlib.aclosing(injection.stream(graph, given, config, plan, options)) as parts:
+            async for part in parts:
+                yield part
         return
     root_id = str(config["run_id"])
     events = graph.astream_events(given, config, version="v2", stream_mode=modes, subgraphs=True, **options)

@@ -185,6 +185,29 @@ def _steps() -> StateGraph:
 steps = _steps().compile()
 
 
+def _look(name: str) -> Any:
+    async def run(state: Messages) -> Messages:
+        get_stream_writer()({"began": name})
+        await asyncio.sleep(state.get("seconds", 0.0))
+        heard = [message.text for message in state["messages"] if isinstance(message, HumanMessage)]
+        return {"messages": [AIMessage(f"{name} heard {', '.join(heard)}")]}
+
+    return run
+
+
+def _listening() -> StateGraph:
+    graph = StateGraph(Messages)
+    names = ["one", "two", "three"]
+    for name in names:
+        graph.add_node(name, _look(name))
+    for one, other in zip([START, *names], [*names, END], strict=True):
+        graph.add_edge(one, other)
+    return graph
+
+
+listening = _listening().compile()
+
+
 def _again(state: Steps) -> Steps:
     return {"done": ["again"]}
 
