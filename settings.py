@@ -7,6 +7,7 @@ also be started alone. The table in docs/OPERATIONS.md lists every field of this
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -75,6 +76,17 @@ class Settings(BaseSettings):
         100 * 1024 * 1024,
         ge=1024,
         description="Largest body of a trace ingestion request once it is decompressed; beyond it the answer is 413.",
+    )
+    ingest_concurrency: int = Field(
+        4,
+        ge=1,
+        description="Trace ingestion requests that one API process works on at once; the others wait.",
+    )
+    ingest_held_bytes: int = Field(
+        256 * 1024 * 1024,
+        ge=1024,
+        description="Bytes of trace bodies, as they came and decompressed, that one API process holds at once. What is"
+        " beyond is answered 503 with Retry-After; a body that is alone is always taken.",
     )
     max_store_value_bytes: int = Field(
         1024 * 1024,
@@ -190,6 +202,21 @@ class Settings(BaseSettings):
     trust_project_builds: bool = Field(
         True,
         description="Whether install and build commands of uploaded projects may run on the listener's host.",
+    )
+    process_sandbox: Literal["auto", "require", "off"] = Field(
+        "auto",
+        description="Whether processes of projects are confined to their own files by Landlock: `auto` where the kernel"
+        " offers it, `require` refuses to run a listener otherwise, `off` trusts every project.",
+    )
+    sandbox_read_paths: str = Field(
+        "",
+        description="Further folders of the listener's host that confined projects may read and execute, separated by "
+        "colons; for example of models or of other tools.",
+    )
+    sandbox_write_paths: str = Field(
+        "",
+        description="Further folders of the listener's host that every confined project may change, separated by"
+        " colons.",
     )
     chat_deployment: str = Field(
         "chat", description="Deployment that answers under /api/threads and on /chat."

@@ -23,6 +23,7 @@ from api.operators.endpoints import router as operators_router
 from api.services import Services
 from api.submissions import Submissions
 from api.traces.app import traces_router
+from api.traces.gate import IngestGate
 from settings import Settings
 from storage.database import Database
 from storage.objects import open_object_store
@@ -79,6 +80,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             notifications=await stack.enter_async_context(Notifications(url)),
             objects=await stack.enter_async_context(open_object_store(settings)),
             submissions=Submissions(max(1, settings.database_pool_size // 2)),
+            ingest_gate=IngestGate(settings.ingest_concurrency, settings.ingest_held_bytes),
         )
 
 

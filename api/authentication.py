@@ -45,7 +45,8 @@ class KeyCache:
         known = self._holders.get(digest)
         if known and known[0] > time.monotonic():
             return known[1]
-        async with services.database.connection() as connection:
+        # Tracing SDKs wait 10 seconds for an answer: one that says "later" has to come before that.
+        async with services.database.connection(wait_seconds=5.0) as connection:
             holder = await find_key_holder(connection, text)
         if holder is None:
             self._holders.pop(digest, None)

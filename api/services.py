@@ -15,6 +15,7 @@ from storage.secrets import SecretBox
 if TYPE_CHECKING:
     from api.authentication import KeyCache
     from api.notifications import Notifications
+    from api.traces.gate import IngestGate
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Services:
     notifications: "Notifications"
     objects: ObjectStore
     submissions: Submissions
+    ingest_gate: "IngestGate"
 
 
 def services_of(request: Request) -> Services:

@@ -33,6 +33,9 @@ class Database:
             max_size=pool_size,
             open=False,
             timeout=10.0,
+            # By default the pool waits between attempts as long as the outage has lasted, up to minutes: given up soon,
+            # the next request tries at once.
+            reconnect_timeout=5.0,
             kwargs={"autocommit": True, "row_factory": dict_row},
             check=AsyncConnectionPool.check_connection,
         )
@@ -45,13 +48,21 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection in autocommit mode: each statement is its own transaction."""
-        async with self._pool.connection() as connection:
+    async def connection(self, wait_seconds: float | None = None) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode: each statement is its own transaction.
+
+        Raises:
+            PoolTimeout: none was free, or none could be made, within `wait_seconds` (default 10).
+        """
+        async with self._pool.connection(wait_seconds) as connection:
             yield connection
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        """A connection inside one transaction: committed at the end, rolled back on an exception."""
-        async with self._pool.connection() as connection, connection.transaction():
+    async def transaction(self, wait_seconds: float | None = None) -> AsyncIterator[Connection]:
+        """A connection inside one transaction: committed at the end, rolled back on an exception.
+
+        Raises:
+            PoolTimeout: as `connection`.
+        """
+        async with self._pool.connection(wait_seconds) as connection, connection.transaction():
             yield connection

@@ -101,6 +101,18 @@ class ObjectStore:
             raise
         return size, digest.hexdigest()
 
+    async def put_whole(self, key: str, data: bytes) -> None:
+        """Store bytes in one request: what dies meanwhile leaves no part of an upload behind.
+
+        Raises:
+            ObjectStoreError: the store cannot be reached.
+        """
+        client = await self._open()
+        try:
+            await client.put_object(Bucket=self._bucket, Key=key, Body=data)
+        except (BotoCoreError, ClientError, OSError) as error:
+            raise ObjectStoreError(str(error)) from error
+
     async def download(self, key: str, path: Path) -> str:
         """Write an object to a file; its SHA-256.
 

@@ -13,42 +13,48 @@ from api.services import CurrentServices, Services
 from storage.ids import new_id
 from storage.objects import ObjectMissingError, ObjectStoreError
 from storage.secrets import UndecryptableSecretError
-from storage.traces.changes import Attachment, RunChange
+from storage.traces.changes import Attachment
+from storage.traces.uploads import abandon_uploads, announce_uploads
 
 router = APIRouter(tags=["traces"])
 
+# Tracing SDKs wait 10 seconds for an answer, and a wait in the gate comes before this one.
+CONNECTION_SECONDS = 4.0
 _VALID_SECONDS = 3_600
 _INLINE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "audio/", "video/", "text/plain")
 
 
-async def store_attachments(services: Services, tenant_id: UUID, changes: Iterable[RunChange]) -> None:
-    """Send every attachment that has no key yet to the object store.
+async def upload(services: Services, tenant_id: UUID, files: Iterable[tuple[UUID, Attachment]]) -> list[str]:
+    """Send attachments of runs or examples to the object store; returns the keys, which each then has.
+
+    The transaction that stores the rows has to claim the keys (storage.traces.uploads), or the objects go again.
 
     Raises:
         UnavailableError: the object store cannot be reached.
     """
-    for change in changes:
-        for attachment in change.attachments:
-            if attachment.key is None:
-                attachment.key = await store_attachment(services, tenant_id, change.run_id, attachment)
-
-
-async def store_attachment(services: Services, tenant_id: UUID, owner: UUID, attachment: Attachment) -> str:
-    """The key under which a file is now kept.
-
-    Raises:
-        UnavailableError: the object store cannot be reached.
-    """
-    key = f"attachments/{tenant_id}/{owner}/{new_id()}"
-
-    async def chunks() -> AsyncIterator[bytes]:
-        yield attachment.data
-
+    given = list(files)
+    if not given:
+        return []
+    for owner, attachment in given:
+        attachment.key = f"attachments/{tenant_id}/{owner}/{new_id()}"
+    keys = [attachment.key for _, attachment in given if attachment.key]
+    async with services.database.connection(CONNECTION_SECONDS) as connection:
+        await announce_uploads(connection, keys)
     try:
-        await services.objects.put(key, chunks(), len(attachment.data))
+        for _, attachment in given:
+            assert attachment.key is not None
+            await services.objects.put_whole(attachment.key, attachment.data)
     except ObjectStoreError:
+        await abandon(services, keys)
         raise UnavailableError("The object store cannot be reached; nothing was stored, try again.") from None
-    return key
+    return keys
+
+
+async def abandon(services: Services, keys: list[str]) -> None:
+    """Uploads whose rows were refused: the next sweep deletes them."""
+    if keys:
+        async with services.database.connection() as connection:
+            await abandon_uploads(connection, keys)
 
 
 def attachment_urls(services: Services, attachments: dict[str, Any] | None) -> dict[str, Any] | None:

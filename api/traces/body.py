@@ -1,6 +1,5 @@
 """Request bodies of ingestion: decompressed, and never larger than allowed."""
 
-import io
 import zlib
 
 import zstandard
@@ -8,7 +7,9 @@ import zstandard
 from api.errors import ApiError, BadRequestError, TooLargeError
 
 _WINDOW_BYTES = 64 * 1024 * 1024
-_READ_BYTES = 1024 * 1024
+# A block of zstd is 128 KiB at most and takes 4 bytes at least: a step yields no more than 32 MiB.
+_STEP_BYTES = 1024
+_MAX_FRAMES = 10_000
 
 
 class UnsupportedEncodingError(ApiError):
@@ -21,7 +22,7 @@ def decode_body(body: bytes, encoding: str, limit_bytes: int) -> bytes | bytearr
     Raises:
         TooLargeError: decompressed it exceeds `limit_bytes`; what is beyond was never held.
         BadRequestError: it is not what its Content-Encoding says.
-        UnsupportedEncodingError: another encoding.
+        UnsupportedEncodingError: another encoding, or several.
     """
     try:
         match encoding.strip().lower():
@@ -56,10 +57,22 @@ def _unzstd(body: bytes, limit: int) -> bytearray:
     """Frames one after the other, for a streaming client may send several."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
     decoded = bytearray()
-    with decompressor.stream_reader(io.BytesIO(body), read_across_frames=True) as reader:
-        while len(decoded) <= limit:
-            chunk = reader.read(_READ_BYTES)
-            if not chunk:
+    frame: zstandard.ZstdDecompressionObj | None = None
+    frames = 0
+    for start in range(0, len(body), _STEP_BYTES):
+        chunk = body[start : start + _STEP_BYTES]
+        while chunk:
+            if frame is None:
+                frames += 1
+                if frames > _MAX_FRAMES:
+                    raise zstandard.ZstdError(f"more than {_MAX_FRAMES} frames")
+                frame = decompressor.decompressobj()
+            decoded += frame.decompress(chunk)
+            if len(decoded) > limit:
+                return decoded
+            if not frame.eof:
                 break
-            decoded += chunk
+            chunk, frame = frame.unused_data, None
+    if frame is not None:
+        raise zstandard.ZstdError("it ends too early")
     return decoded

@@ -12,9 +12,9 @@ from psycopg.rows import DictRow
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from api.errors import ConflictError, InvalidError, NotFoundError
+from api.errors import ApiError, ConflictError, InvalidError, NotFoundError, UnavailableError
 from api.services import Services
-from api.traces.attachments import store_attachment
+from api.traces.attachments import abandon, upload
 from api.traces.example_reader import ExampleDraft
 from storage.database import Connection
 from storage.example_changes import (
@@ -28,6 +28,7 @@ from storage.example_changes import (
 )
 from storage.traces.changes import Attachment
 from storage.traces.runs import get_run
+from storage.traces.uploads import UploadExpiredError, claim_uploads
 
 _SCHEMAS = (("inputs", "inputs_schema_definition"), ("outputs", "outputs_schema_definition"))
 
@@ -44,9 +45,9 @@ async def write_examples(
     """
     for draft in drafts:
         await _copy_source_run(services, tenant_id, draft)
-        for attachment in draft.change.attachments:
-            attachment.key = await store_attachment(services, tenant_id, draft.change.example_id, attachment)
     changes = [draft.change for draft in drafts]
+    files = [(change.example_id, file) for change in changes for file in change.attachments]
+    keys = await upload(services, tenant_id, files)
     try:
         async with services.database.transaction() as connection:
             locked = await lock_dataset(connection, tenant_id, dataset_id)
@@ -56,8 +57,14 @@ async def write_examples(
             await _check_schemas(connection, tenant_id, dataset, changes, at)
             write: Callable[..., Any] = create_examples if create else update_examples
             await write(connection, tenant_id, dataset_id, at, changes)
-    except ExampleConflictError as error:
-        raise ConflictError(str(error)) from None
+            await claim_uploads(connection, keys)
+    except (ApiError, ExampleConflictError, UploadExpiredError) as error:
+        await abandon(services, keys)
+        if isinstance(error, ExampleConflictError):
+            raise ConflictError(str(error)) from None
+        if isinstance(error, UploadExpiredError):
+            raise UnavailableError(f"{error} Try again.") from None
+        raise
     return at
 
 

@@ -1,31 +1,104 @@
-"""Holds back ingestion when more is under way than memory and the database take."""
+"""Holds back ingestion when more is under way than memory and the database take (trace contract §5.4)."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from starlette.requests import Request
+
 from api.errors import UnavailableError
+
+# The Python SDK waits 10 seconds for an answer: one that says "later" has to come before that.
+_WAIT_SECONDS = 5.0
+_RETRY_AFTER_SECONDS = 2
+
+
+class Admission:
+    """One request's body, and how many bytes of this process's share it holds."""
+
+    def __init__(self, gate: "IngestGate") -> None:
+        self._gate = gate
+        self.body = b""
+        self.held_bytes = 0
+
+    def hold(self, size_bytes: int) -> None:
+        """Count bytes that the request now holds too: of its body, or of what became of it.
+
+        Raises:
+            UnavailableError: it would be more than all requests together may hold, and it is not the only one.
+        """
+        self._gate.check(size_bytes, self)
+        self._gate.held_bytes += size_bytes
+        self.held_bytes += size_bytes
 
 
 class IngestGate:
-    """At most `concurrent` requests work, and at most `held_bytes` of bodies wait or work.
+    """At most `concurrent` requests work, and all that arrive, wait or work hold at most `limit_bytes`.
 
     What is beyond is told to come back: SDKs keep their batch and try again.
     """
 
-    def __init__(self, concurrent: int, held_bytes: int) -> None:
+    def __init__(self, concurrent: int, limit_bytes: int) -> None:
         self._slots = asyncio.Semaphore(concurrent)
-        self._limit = held_bytes
-        self._held = 0
+        self._limit = limit_bytes
+        self.held_bytes = 0
 
     @asynccontextmanager
-    async def enter(self, size_bytes: int) -> AsyncIterator[None]:
-        """Raises UnavailableError (503) at once if the bodies under way would exceed the limit."""
-        if self._held and self._held + size_bytes > self._limit:
-            raise UnavailableError("Too many traces are being ingested; try again.", retry_after_seconds=2)
-        self._held += size_bytes
+    async def admit(self, request: Request) -> AsyncIterator[Admission]:
+        """Read a request's body and wait for a turn to work on it.
+
+        Raises:
+            UnavailableError: there is no memory for it, or no turn within a few seconds; nothing was stored.
+        """
+        admission = Admission(self)
         try:
-            async with self._slots:
-                yield
+            await self._read(request, admission)
+            try:
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await self._slots.acquire()
+            except TimeoutError:
+                raise _overloaded() from None
+            try:
+                yield admission
+            finally:
+                self._slots.release()
         finally:
-            self._held -= size_bytes
+            self.held_bytes -= admission.held_bytes
+
+    def check(self, more_bytes: int, admission: Admission) -> None:
+        """Raises UnavailableError if a request cannot hold so much more; one that is alone always can."""
+        others = self.held_bytes - admission.held_bytes
+        if others and self.held_bytes + more_bytes > self._limit:
+            raise _overloaded()
+
+    async def _read(self, request: Request, admission: Admission) -> None:
+        refusal: UnavailableError | None = None
+        chunks: list[bytes] = []
+        try:
+            self.check(_announced_bytes(request), admission)
+        except UnavailableError as error:
+            refusal = error
+        async for chunk in request.stream():
+            # A refused body is read to its end and dropped: most clients look for an answer only then.
+            if refusal is None:
+                try:
+                    admission.hold(len(chunk))
+                    chunks.append(chunk)
+                except UnavailableError as error:
+                    refusal = error
+                    chunks.clear()
+        if refusal is not None:
+            raise refusal
+        admission.body = b"".join(chunks)
+
+
+def _announced_bytes(request: Request) -> int:
+    """0 where a client streams without saying how much comes."""
+    length = request.headers.get("content-length", "0")
+    return int(length) if length.isdigit() and len(length) < 20 else 0
+
+
+def _overloaded() -> UnavailableError:
+    return UnavailableError(
+        "Too many traces are being ingested; nothing was stored, try again.", _RETRY_AFTER_SECONDS
+    )

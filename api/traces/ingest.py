@@ -12,7 +12,7 @@ from api.errors import SentenceRoute
 from api.services import CurrentServices, Services
 from api.traces.answers import JsonAnswer
 from api.traces.body import decode_body
-from api.traces.gate import IngestGate
+from api.traces.gate import Admission
 from api.traces.multipart import read_boundary
 from api.traces.run_reader import read_run, read_uuid
 from api.traces.submission import Submission, read_batch, read_multipart, read_object
@@ -20,8 +20,7 @@ from api.traces.writing import store
 
 router = APIRouter(tags=["traces"], route_class=SentenceRoute)
 
-gate = IngestGate(concurrent=4, held_bytes=256 * 1024 * 1024)
-# Bodies from this size on are read in a thread, so that other requests go on meanwhile.
+# Larger bodies, and those that may become larger, are read in a thread, so that other requests go on meanwhile.
 _SMALL_BYTES = 32_768
 
 Reader = Callable[[bytes | bytearray], Submission]
@@ -62,15 +61,26 @@ async def update_run(
 
 
 async def _ingest(request: Request, services: Services, caller: Caller, read: Reader) -> JsonAnswer:
-    body = await request.body()
-    encoding = request.headers.get("content-encoding", "")
-    limit = services.settings.max_trace_body_bytes
-
-    def submission_of() -> Submission:
-        return read(decode_body(body, encoding, limit))
-
-    async with gate.enter(len(body)):
-        submission = submission_of() if len(body) < _SMALL_BYTES else await asyncio.to_thread(submission_of)
+    async with services.ingest_gate.admit(request) as admission:
+        submission = await read_admitted(services, request, admission, read)
         await store(services, caller, submission)
     answer: dict[str, Any] = {"message": "Runs ingested", "runs": len(submission.changes)}
     return JsonAnswer(answer, 202)
+
+
+async def read_admitted(
+    services: Services, request: Request, admission: Admission, read: Reader
+) -> Submission:
+    """What an admitted body asks for, decoded and checked.
+
+    Raises:
+        ApiError: the body is malformed, too large, or, decompressed, more than this process can hold now.
+    """
+    body = admission.body
+    encoding = request.headers.get("content-encoding", "")
+    if len(body) < _SMALL_BYTES and not encoding:
+        return read(body)
+    decoded = await asyncio.to_thread(decode_body, body, encoding, services.settings.max_trace_body_bytes)
+    if decoded is not body:
+        admission.hold(len(decoded))
+    return await asyncio.to_thread(read, decoded)

@@ -11,6 +11,7 @@ _MAX_HEADERS = 8_192
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,200})"|([^\s;,]{1,200}))', re.IGNORECASE)
 _NAME = re.compile(rb"""\bname="([^"]*)\"""", re.IGNORECASE)
 _EXTENDED_NAME = re.compile(rb"\bname\*=(?:utf-8|UTF-8)''([^\s;]+)", re.IGNORECASE)
+_DIGITS = re.compile(rb"\d{1,15}")
 _LENGTH = re.compile(rb";\s*length=(\d{1,15})\s*$", re.IGNORECASE)
 
 
@@ -87,7 +88,7 @@ def _read_headers(block: bytes, number: int) -> tuple[str, str, int | None]:
                     length, value = int(declared[1]), value[: declared.start()]
                 content_type = value.strip()
             case b"content-length":
-                if not value.strip().isdigit():
+                if not _DIGITS.fullmatch(value.strip()):
                     raise InvalidError(f"Part {number} has a broken Content-Length.")
                 length = int(value)
             case b"content-encoding":

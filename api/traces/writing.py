@@ -5,20 +5,24 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg_pool import PoolTimeout
 
 from api.authentication import Caller
-from api.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
+from api.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
 from api.services import Services
-from api.traces.attachments import store_attachments
+from api.traces.attachments import CONNECTION_SECONDS, abandon, upload
 from api.traces.submission import Submission
 from storage.database import Connection
 from storage.projects import DEFAULT_PROJECT, Project, project_of_deployment, projects_for_writing
 from storage.traces.feedback import FeedbackConflictError
 from storage.traces.ingest import Batch, ForeignProjectError, ingest
 from storage.traces.partitions import ensure_partitions
+from storage.traces.uploads import UploadExpiredError
 
 log = structlog.get_logger()
 _ATTEMPTS = 5
+# The Python SDK tries four times in all, as far apart as we say: this is how long an outage it bridges.
+_OUTAGE_RETRY_SECONDS = 5
 
 
 async def store(services: Services, caller: Caller, submission: Submission) -> None:
@@ -28,16 +32,31 @@ async def store(services: Services, caller: Caller, submission: Submission) -> N
         ForbiddenError: a tracing key reaches beyond its deployment's project.
         ConflictError: a feedback id that belongs to another run's feedback.
         NotFoundError: a project id that the workspace does not have.
-        UnavailableError: the database could not decide between writers; nothing was stored.
+        UnavailableError: the database or the object store is away, or writers are in each other's way.
     """
     if not submission.changes and not submission.feedback:
         return
-    await store_attachments(services, caller.tenant_id, submission.changes)
+    try:
+        files = [(change.run_id, file) for change in submission.changes for file in change.attachments]
+        keys = await upload(services, caller.tenant_id, files)
+        try:
+            await _commit(services, caller, submission)
+        except ApiError:
+            await abandon(services, keys)
+            raise
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("ingest_without_database", tenant_id=str(caller.tenant_id), error=str(error))
+        raise UnavailableError(
+            "The database cannot be reached; try again, that stores nothing twice.", _OUTAGE_RETRY_SECONDS
+        ) from None
+
+
+async def _commit(services: Services, caller: Caller, submission: Submission) -> None:
     moments = [change.values["start_time"] for change in submission.changes if "start_time" in change.values]
     await ensure_partitions(services.database, moments)
     for attempt in range(_ATTEMPTS):
         try:
-            async with services.database.transaction() as connection:
+            async with services.database.transaction(CONNECTION_SECONDS) as connection:
                 await ingest(connection, await _resolve(connection, caller, submission))
             return
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
@@ -47,6 +66,8 @@ async def store(services: Services, caller: Caller, submission: Submission) -> N
             raise ConflictError(str(error)) from None
         except ForeignProjectError as error:
             raise ForbiddenError(str(error)) from None
+        except UploadExpiredError as error:
+            raise UnavailableError(f"{error} Try again.") from None
     raise UnavailableError("Others write the same runs at the same time; try again.")
 
 

@@ -27,7 +27,9 @@ def _collect(value: Any, path: str | None, pairs: dict[str, list[str]], depth: i
         return
     if isinstance(value, dict):
         for key, member in value.items():
-            _collect(member, key if path is None else f"{path}.{key}", pairs, depth + 1)
+            # Cut at once: long keys, nested, would make paths far longer than the document.
+            place = clean(key) if path is None else f"{path}.{clean(key)}"
+            _collect(member, place[:MAX_KEY_LENGTH], pairs, depth + 1)
     elif isinstance(value, list):
         for element in value:
             _collect(element, path, pairs, depth + 1)
@@ -35,8 +37,7 @@ def _collect(value: Any, path: str | None, pairs: dict[str, list[str]], depth: i
         _add(path, value, pairs)
 
 
-def _add(path: str, value: Any, pairs: dict[str, list[str]]) -> None:
-    key = clean(path)[:MAX_KEY_LENGTH]
+def _add(key: str, value: Any, pairs: dict[str, list[str]]) -> None:
     values = pairs.get(key)
     if values is None:
         if len(pairs) >= MAX_KEYS:

@@ -58,9 +58,9 @@ async def doom(connection: Connection, keys: list[str]) -> None:
 
 
 async def doomed_objects(connection: Connection, limit: int) -> list[str]:
-    """Keys of objects that are still to be deleted, oldest first."""
+    """Keys of objects that are still to be deleted, oldest first; not of those that are being uploaded."""
     cursor = await connection.execute(
-        "SELECT object_key FROM doomed_objects ORDER BY created_at LIMIT %s", (limit,)
+        "SELECT object_key FROM doomed_objects WHERE due_at <= now() ORDER BY due_at LIMIT %s", (limit,)
     )
     return [row["object_key"] for row in await cursor.fetchall()]
 

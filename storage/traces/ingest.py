@@ -16,12 +16,14 @@ from uuid import UUID
 from storage.database import Connection
 from storage.projects import Project
 from storage.traces.changes import FeedbackChange, RunChange
+from storage.traces.deletion import doom
 from storage.traces.feedback import apply_feedback, pending_feedback
 from storage.traces.keys import RunKey, insert_keys, lock_keys, move_keys
 from storage.traces.merge import MergedRun
 from storage.traces.order import complete_orders
 from storage.traces.rows import Sums, add_sums, copy_rows, load_rows, merged_run_of, update_rows
 from storage.traces.subtree import sums_below
+from storage.traces.uploads import claim_uploads
 from storage.traces.usage import add_usage, effective_usage
 
 
@@ -56,6 +58,7 @@ async def ingest(connection: Connection, batch: Batch) -> None:
 
     Raises:
         ForeignProjectError: see `Batch.only_project`.
+        UploadExpiredError: see `storage.traces.uploads`.
     """
     also: set[UUID] = set()
     while True:
@@ -81,6 +84,7 @@ class _Ingestion:
         self._announced: set[UUID] = set()  # existing keys without a row
         self._locked: set[UUID] = set()
         self._sums: defaultdict[UUID, Sums] = defaultdict(dict)
+        self._replaced: list[str] = []  # objects of attachments that were sent again
 
     async def run(self) -> None:
         for run_id, changes in self._changes.items():
@@ -91,6 +95,7 @@ class _Ingestion:
         await complete_orders(self._connection, self._tenant_id, self._runs)
         await self._sum_up()
         await self._write()
+        await self._keep_objects()
         await self._apply_feedback()
 
     async def _take_keys(self) -> None:
@@ -124,6 +129,8 @@ class _Ingestion:
             run.values["counted"] = (row["own_usage"] or {}).get("counted")
             run.values["counted_for"] = [run_id, *row["parent_run_ids"]]
             self._runs[run_id] = _merge(run, self._changes[run_id])
+            known = row["attachments"] or {}
+            self._replaced += [known[name]["key"] for name in run.attachments if name in known]
 
     def _check_projects(self) -> None:
         allowed = self._batch.only_project
@@ -183,6 +190,11 @@ class _Ingestion:
             self._keys[run_id] = RunKey(run_id, session_id, start_time)
         for run_id, run, _, _ in new:
             self._keys[run_id] = RunKey(run_id, run.values["session_id"], run.values["start_time"])
+
+    async def _keep_objects(self) -> None:
+        files = [file for run in self._runs.values() for file in run.attachments.values()]
+        await claim_uploads(self._connection, [file["key"] for file in files])
+        await doom(self._connection, self._replaced)
 
     async def _apply_feedback(self) -> None:
         """Statistics of runs that got feedback now, or had it before they came themselves."""

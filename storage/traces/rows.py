@@ -82,6 +82,7 @@ async def load_rows(connection: Connection, tenant_id: UUID, keys: Iterable[RunK
 
 _LOAD = f"""
 SELECT r.id, {", ".join(f"r.{name}" for name in _PLAIN)}, r.parent_run_ids, r.own_usage, r.field_ranks,
+    r.attachments,
     {", ".join(f"CASE WHEN r.{name} IS NOT NULL THEN true END AS {name}" for name in DOCUMENTS)}
 FROM unnest(%b::uuid[], %b::uuid[], %b::timestamptz[]) AS given (id, session_id, start_time)
 JOIN trace_runs r ON r.session_id = given.session_id AND r.start_time = given.start_time AND r.id = given.id

@@ -1,0 +1,153 @@
+"""What passes is answered 503 with Retry-After, stores nothing, and is delivered once by who tries again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from langsmith import Client
+
+from storage.database import Database
+from tests.conftest import Workspace
+from tests.runtime.harness import eventually
+from tests.stacks import Stack
+from tests.traces.database_proxy import DatabaseProxy, database_proxy
+from tests.traces.own_api import OwnApi, own_api
+from tests.traces.wire import MULTIPART, json_part, multipart, root_run
+
+HELD_BYTES = 1_000_000
+
+
+@pytest.fixture
+async def proxy(stack: Stack) -> AsyncIterator[DatabaseProxy]:
+    async with database_proxy(stack.database_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def api(stack: Stack, workspace: Workspace, proxy: DatabaseProxy) -> AsyncIterator[OwnApi]:
+    """Behind the proxy; works on one body at a time and holds little."""
+    async with own_api(
+        stack,
+        workspace,
+        DATABASE_URL=proxy.url,
+        SLIPWAY_INGEST_CONCURRENCY="1",
+        SLIPWAY_INGEST_HELD_BYTES=str(HELD_BYTES),
+        SLIPWAY_KEY_CACHE_SECONDS="60",
+    ) as api:
+        yield api
+
+
+async def stored(database: Database, workspace: Workspace) -> dict[UUID, int]:
+    """How often each run of the workspace is stored; a key without a row counts as 0."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT k.id, count(r.id) AS times FROM trace_run_keys k LEFT JOIN trace_runs r"
+            " ON r.tenant_id = k.tenant_id AND r.id = k.id WHERE k.tenant_id = %s GROUP BY k.id",
+            (workspace.tenant_id,),
+        )
+        return {row["id"]: row["times"] for row in await cursor.fetchall()}
+
+
+def assert_passing(answer: httpx.Response) -> None:
+    assert answer.status_code == 503, answer.text
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert isinstance(answer.json()["error"], str)
+
+
+async def test_an_outage_of_the_database_loses_nothing_and_doubles_nothing(
+    api: OwnApi, proxy: DatabaseProxy, workspace: Workspace, database: Database
+) -> None:
+    sent = {uuid4() for _ in range(30)}
+
+    def trace() -> None:
+        client = Client(api_url=api.url, api_key=workspace.api_key)
+        for run_id in sent:
+            client.create_run(
+                "outage",
+                {"question": "?"},
+                "chain",
+                id=run_id,
+                trace_id=run_id,
+                dotted_order=f"20260301T100000000000Z{run_id}",
+                project_name="outage",
+            )
+        for run_id in sent:
+            client.update_run(
+                run_id,
+                outputs={"answer": 1},
+                trace_id=run_id,
+                dotted_order=f"20260301T100000000000Z{run_id}",
+                end_time=None,
+            )
+        client.flush()
+
+    assert (await api.client.post("/runs", json=root_run())).status_code == 202
+    before = await stored(database, workspace)
+    proxy.go_away()
+    for path, body in (("/runs", root_run()), ("/runs/batch", {"post": [root_run()]})):
+        assert_passing(await api.client.post(path, json=body))
+    assert await stored(database, workspace) == before
+    tracing = asyncio.create_task(asyncio.to_thread(trace))
+    refused = api.log.read_text().count("ingest_without_database")
+
+    async def sdk_was_refused() -> bool:
+        return api.log.read_text().count("ingest_without_database") > refused
+
+    await eventually(sdk_was_refused, 60)
+    proxy.lose_answers_to_commits(2)
+    proxy.come_back()
+    await tracing
+
+    async def delivered() -> bool:
+        return await stored(database, workspace) == before | dict.fromkeys(sent, 1)
+
+    await eventually(delivered, 60)
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT count(*) AS n FROM trace_runs WHERE tenant_id = %s AND outputs = '{\"answer\":1}'",
+            (workspace.tenant_id,),
+        )
+        row: Any = await cursor.fetchone()
+    assert row["n"] == len(sent)
+
+
+async def test_beyond_what_a_process_holds_or_works_on_the_answer_is_503(
+    api: OwnApi, workspace: Workspace, database: Database
+) -> None:
+    first = root_run()
+    assert (await api.client.post("/runs", json=first)).status_code == 202
+    async with database.transaction() as connection:
+        # Whoever writes into the project now waits, with the only turn there is.
+        await connection.execute(
+            "SELECT 1 FROM projects WHERE tenant_id = %s FOR UPDATE", (workspace.tenant_id,)
+        )
+        large = root_run(inputs={"large": "x" * (HELD_BYTES // 2)})
+        working = asyncio.create_task(api.client.post("/runs", json=large))
+
+        async def is_held() -> bool:
+            assert not working.done(), working.result().text
+            cursor = await connection.execute(
+                "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+                " AND transactionid = pg_current_xact_id()::xid"
+            )
+            row: Any = await cursor.fetchone()
+            return bool(row["n"])
+
+        await eventually(is_held)
+        # No memory: at once, announced or streamed, and before a byte of it is kept.
+        body = multipart([json_part(f"post.{large['id']}", {**large, "name": "second"})])
+
+        async def streamed() -> AsyncIterator[bytes]:
+            for start in range(0, len(body), 65_536):
+                yield body[start : start + 65_536]
+
+        assert_passing(await api.client.post("/runs/multipart", content=body * 2, headers=MULTIPART))
+        assert_passing(await api.client.post("/runs/multipart", content=streamed(), headers=MULTIPART))
+        # Memory, but no turn within a few seconds.
+        assert_passing(await api.client.post("/runs", json=root_run()))
+    assert (await working).status_code == 202
+    assert (await api.client.post("/runs/multipart", content=body, headers=MULTIPART)).status_code == 202
+    assert await stored(database, workspace) == {UUID(first["id"]): 1, UUID(large["id"]): 1}
