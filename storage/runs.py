@@ -20,6 +20,8 @@ _VISIBLE = (
     "(status IN ('pending', 'running') OR NOT EXISTS"
     " (SELECT FROM threads t WHERE t.thread_id = runs.thread_id AND t.temporary))"
 )
+# A condition on runs: that metadata of their threads contain `thread_metadata`.
+OF_THREADS = " AND thread_id IN (SELECT thread_id FROM threads WHERE metadata @> %(thread_metadata)s)"
 
 
 class Runs(ScopedRepository):
@@ -54,6 +56,14 @@ class Runs(ScopedRepository):
             {"thread_id": thread_id, "run_id": run_id},
         )
 
+    async def to_watch(self, run_id: UUID, thread_id: UUID | None = None) -> DictRow | None:
+        """A run whose events may be read: a stateless one also for the minute that its thread is kept after it."""
+        return await self.one(
+            f"SELECT {COLUMNS} FROM runs WHERE {{scope}} AND run_id = %(run_id)s"
+            " AND (%(thread_id)s::uuid IS NULL OR thread_id = %(thread_id)s)",
+            {"thread_id": thread_id, "run_id": run_id},
+        )
+
     async def page(self, thread_id: UUID, status: str | None, limit: int, offset: int) -> list[DictRow]:
         """Newest first."""
         return await self.all(
@@ -64,14 +74,24 @@ class Runs(ScopedRepository):
         )
 
     async def unfinished(
-        self, statuses: list[str], thread_id: UUID | None, run_ids: list[UUID] | None
+        self,
+        statuses: list[str],
+        thread_id: UUID | None,
+        run_ids: list[UUID] | None,
+        thread_metadata: dict[str, Any] | None = None,
     ) -> list[DictRow]:
         """Runs that a cancel may reach, newest first, each with its lane."""
         return await self.all(
             "SELECT run_id, thread_id, lane FROM runs WHERE {scope} AND status = ANY(%(statuses)s)"
             " AND (%(thread_id)s::uuid IS NULL OR thread_id = %(thread_id)s)"
-            " AND (%(run_ids)s::uuid[] IS NULL OR run_id = ANY(%(run_ids)s)) ORDER BY position DESC",
-            {"statuses": statuses, "thread_id": thread_id, "run_ids": run_ids},
+            " AND (%(run_ids)s::uuid[] IS NULL OR run_id = ANY(%(run_ids)s))"
+            f"{OF_THREADS if thread_metadata else ''} ORDER BY position DESC",
+            {
+                "statuses": statuses,
+                "thread_id": thread_id,
+                "run_ids": run_ids,
+                "thread_metadata": Jsonb(thread_metadata or {}),
+            },
         )
 
     async def outcome(self, thread_id: UUID, run_id: UUID) -> DictRow | None:

@@ -246,6 +246,11 @@ async def test_stateless_runs_stream_to_their_end(streaming: Served) -> None:
     async with streaming.http.stream("POST", "/runs/stream", json=body) as response:
         frames = [frame async for frame in frames_of(response)]
         assert response.headers["Location"].endswith("/stream")
+        again = response.headers["Content-Location"] + "/stream"
+    # Who lost the connection at the very end can still read it; by the run's id alone, too.
+    for path in (again, response.headers["Location"]):
+        async with streaming.http.stream("GET", path) as replay:
+            assert [frame async for frame in frames_of(replay)] == frames
     assert names_of(frames)[0] == "metadata"
     assert names_of(frames)[-1] == "end"
     assert frames[-2]["data"]["messages"][-1]["content"] == "You said: hi"
@@ -279,12 +284,16 @@ async def test_a_threads_stream_shows_all_its_runs(streaming: Served) -> None:
     assert replay == seen
 
 
-async def test_unknown_and_foreign_ids_and_bad_values_are_refused(streaming: Served) -> None:
+async def test_unknown_and_foreign_ids_and_bad_values_are_refused(
+    streaming: Served, own_streaming: Served
+) -> None:
     thread = await streaming.new_thread()
     missing = "01900000-0000-7000-8000-000000000000"
     answers = [
         (await streaming.http.get(f"/threads/{thread}/runs/{missing}/stream"), 404),
         (await streaming.http.get(f"/threads/{missing}/stream"), 404),
+        (await streaming.http.get(f"/runs/{missing}/stream"), 404),
+        (await streaming.http.get("/runs/x/stream"), 422),
         (await streaming.http.get("/threads/x/stream"), 422),
         (await streaming.http.get(f"/threads/{thread}/stream?stream_modes=zzz"), 422),
         (await streaming.http.get(f"/threads/{thread}/stream", headers={"Last-Event-ID": "zz"}), 422),
@@ -298,8 +307,11 @@ async def test_unknown_and_foreign_ids_and_bad_values_are_refused(streaming: Ser
         ),
     ]
     assert [answer.status_code for answer, _ in answers] == [expected for _, expected in answers]
+    run = (await streaming.http.post("/runs", json={"assistant_id": "steps", "input": {}})).json()["run_id"]
+    assert (await own_streaming.http.get(f"/runs/{run}/stream")).status_code == 404
     async with httpx.AsyncClient(base_url=streaming.url, trust_env=False) as stranger:
         assert (await stranger.get(f"/threads/{thread}/stream")).status_code == 401
+        assert (await stranger.get(f"/runs/{run}/stream")).status_code == 401
 
 
 async def _join(

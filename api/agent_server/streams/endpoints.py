@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Any, get_args
+from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Header, Query
@@ -18,8 +19,10 @@ from api.agent_server.streams.run_stream import RunView, stream_run
 from api.agent_server.streams.thread_stream import THREAD_MODES, stream_thread
 from api.errors import InvalidError, NotFoundError
 from api.json_body import JsonRoute
-from api.services import CurrentServices
+from api.services import CurrentServices, Services
+from storage.ownership import Ownership
 from storage.runs import Runs
+from storage.served import ServedDeployment
 from storage.thread_events import ThreadEvents
 
 router = APIRouter(tags=["Streams"], route_class=JsonRoute)
@@ -44,10 +47,8 @@ async def create_and_stream(
     thread_id: ThreadId, body: RunCreate, deployment: ServingDeployment, services: CurrentServices
 ) -> StreamingResponse:
     row = await create_run(services, deployment, thread_id, body)
-    path = run_path(thread_id, row["run_id"])
     view = _view_of(row, cancel_on_disconnect=body.on_disconnect == "cancel")
-    headers = {"Location": f"{path}/stream", "Content-Location": path}
-    return stream_run(services, deployment.scope, view, headers)
+    return stream_run(services, deployment.scope, view, _locations(run_path(thread_id, row["run_id"])))
 
 
 @router.post(
@@ -83,19 +84,33 @@ async def join(
     cancel_on_disconnect: bool = False,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
-    async with services.database.connection() as connection:
-        row = await Runs(connection, deployment.scope).get(thread_id, run_id)
-    if row is None:
-        raise NotFoundError("Run not found")
-    view = _view_of(
-        row,
-        modes=_modes(stream_mode, get_args(StreamMode)),
-        after=_cursor(last_event_id),
-        cancel_on_disconnect=cancel_on_disconnect,
-    )
+    row = await _run(services, deployment, run_id, thread_id)
     path = run_path(thread_id, run_id)
-    headers = {"Location": f"{path}/stream", "Content-Location": path}
-    return stream_run(services, deployment.scope, view, headers)
+    view = _view_of(row, stream_mode, last_event_id, cancel_on_disconnect=cancel_on_disconnect)
+    return stream_run(services, deployment.scope, view, _locations(path))
+
+
+@router.get(
+    "/runs/{run_id}/stream",
+    summary="Watch a run whose thread one does not know, as a stateless one: while it runs, and a minute after",
+    response_class=StreamingResponse,
+    responses={**errors(), **_STREAM},
+)
+async def join_stateless(
+    run_id: RunId,
+    deployment: CurrentDeployment,
+    services: CurrentServices,
+    stream_mode: ModesQuery = None,
+    cancel_on_disconnect: bool = False,
+    last_event_id: LastEventId = None,
+) -> StreamingResponse:
+    row = await _run(services, deployment, run_id)
+    async with services.database.connection() as connection:
+        metadata = await Ownership(connection, deployment.scope).metadata("threads", row["thread_id"])
+    if metadata is None or not deployment.permits(metadata):
+        raise NotFoundError("Run not found")
+    view = _view_of(row, stream_mode, last_event_id, cancel_on_disconnect=cancel_on_disconnect)
+    return stream_run(services, deployment.scope, view, _locations(stateless_run_path(run_id)))
 
 
 @router.get(
@@ -120,11 +135,25 @@ async def watch_thread(
     return stream_thread(services, deployment.scope, thread_id, modes, after)
 
 
+async def _run(
+    services: Services, deployment: ServedDeployment, run_id: UUID, thread_id: UUID | None = None
+) -> DictRow:
+    async with services.database.connection() as connection:
+        row = await Runs(connection, deployment.scope).to_watch(run_id, thread_id)
+    if row is None:
+        raise NotFoundError("Run not found")
+    return row
+
+
+def _locations(path: str) -> dict[str, str]:
+    return {"Location": f"{path}/stream", "Content-Location": path}
+
+
 def _view_of(
     row: DictRow,
+    stream_mode: list[str] | None = None,
+    last_event_id: str | None = None,
     *,
-    modes: frozenset[str] | None = None,
-    after: int | None = None,
     cancel_on_disconnect: bool = False,
 ) -> RunView:
     """What the run itself asked to be streamed, unless the reader asks for something else."""
@@ -132,9 +161,9 @@ def _view_of(
     return RunView(
         thread_id=row["thread_id"],
         run_id=row["run_id"],
-        modes=modes or frozenset(kwargs["stream_mode"]),
+        modes=_modes(stream_mode, get_args(StreamMode)) or frozenset(kwargs["stream_mode"]),
         subgraphs=bool(kwargs["subgraphs"]),
-        after=after,
+        after=_cursor(last_event_id),
         cancel_on_disconnect=cancel_on_disconnect,
         feedback_keys=tuple(kwargs.get("feedback_keys") or ()),
     )
