@@ -71,6 +71,10 @@ def kinds(seeded: Seeded) -> list[Kind]:
              metadata, traces // 1_000 + page),
         Kind("metadata, nobody", runs(is_root=True, filter=_pair("customer", "nobody")), metadata, page),
         Kind("thread", runs(is_root=True, filter=f'eq(thread_id, "{seeded.run_id(middle)}")'), metadata, page),
+        Kind("key and value of inputs", runs(is_root=True, filter=_pair("question", f"question-{middle}", "input")),
+             ("trace_runs_inputs",), page),
+        Kind("key and value of outputs", runs(is_root=True, filter=_pair("answer", f"answer-{middle}-0", "output")),
+             ("trace_runs_outputs",), page),
         Kind("errors", runs(is_root=True, has_error=True), roots, 60 * page),
         Kind("one trace", runs(trace_id=seeded.run_id(middle), limit=1_000), by_trace, RUNS_PER_TRACE),
         Kind("children of a run", runs(parent_run_id=seeded.run_id(middle)), by_trace, 2 * RUNS_PER_TRACE),
@@ -89,8 +93,8 @@ def kinds(seeded: Seeded) -> list[Kind]:
 _FILTERS = ("filter", "trace_filter", "tree_filter")
 
 
-def _pair(key: str, value: str) -> str:
-    return f'and(eq(metadata_key, "{key}"), eq(metadata_value, "{value}"))'
+def _pair(key: str, value: str, source: str = "metadata") -> str:
+    return f'and(eq({source}_key, "{key}"), eq({source}_value, "{value}"))'
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ class _Recorder:
         self._connection = connection
         self.nodes: list[dict[str, Any]] = []
 
-    async def execute(self, statement: Any, parameters: Any = None) -> Any:
+    async def execute(self, statement: Any, parameters: Any = None, **options: Any) -> Any:
         text = statement if isinstance(statement, bytes) else statement.encode()
         if b"FROM trace_runs" in text:
             cursor = await self._connection.execute(
@@ -174,7 +178,7 @@ class _Recorder:
             row = await cursor.fetchone()
             assert row is not None
             self._collect(row["QUERY PLAN"][0]["Plan"])
-        return await self._connection.execute(statement, parameters)
+        return await self._connection.execute(statement, parameters, **options)
 
     def _collect(self, node: dict[str, Any]) -> None:
         self.nodes.append(node)

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from storage.filters.check import contained_document
+from storage.filters.documents import has_pair, may_hold
 from storage.filters.errors import FilterError
 from storage.filters.fields import FIELDS, THREAD_KEYS, Field, Kind
 from storage.filters.pair_groups import FEEDBACK, Member, PairGroup, group_pairs, pair_condition, source_of
@@ -87,6 +88,10 @@ class _Compiler:
                 return self._thread(node)
             case Kind.NUMBER if field.column.isdigit():
                 column = field.column
+            case Kind.BOOLEAN:
+                # Without a placeholder: a partial index is chosen by what the statement says.
+                is_true = node.value is (node.operator == Operator.EQ)
+                return column if is_true else f"(NOT {column})"
         return compare(column, node, self.parameters, nullable=field.nullable or field.kind == Kind.DOCUMENT)
 
     def _tags(self, column: str, node: Comparison) -> str:
@@ -144,9 +149,15 @@ class _Compiler:
     def _pair(self, source: str, members: list[Member]) -> str:
         """One pair of the document satisfies all members."""
         exact = _exact_pair(members)
-        if exact and source == "metadata":
-            return self._contains(exact)
-        return self._exists(source, [self._member(member) for member in members])
+        column = self._column(source)
+        if exact:
+            if source == "metadata":
+                return self._contains(exact)
+            return has_pair(column, self._json(exact), members, self.parameters)
+        found = self._exists(source, [self._member(member) for member in members])
+        return (
+            found if source == "metadata" else f"({may_hold(column, members, self.parameters)} AND {found})"
+        )
 
     def _member(self, member: Member) -> str:
         assert member.field is not None
@@ -171,9 +182,10 @@ class _Compiler:
         )
 
     def _contains(self, pairs: dict[str, list[str]]) -> str:
-        return (
-            f"{self._column('metadata_pairs')} @> {self.parameters.add(orjson.dumps(pairs).decode())}::jsonb"
-        )
+        return f"{self._column('metadata_pairs')} @> {self._json(pairs)}::jsonb"
+
+    def _json(self, pairs: dict[str, list[str]]) -> str:
+        return self.parameters.add(orjson.dumps(pairs).decode())
 
     def _feedback(self, members: list[Member]) -> str:
         conditions = []

@@ -65,6 +65,7 @@ async def query_runs(connection: Connection, tenant_id: UUID, query: RunQuery) -
         f" FROM (SELECT {select_list(documents)} FROM trace_runs r WHERE {where} {order} LIMIT %(limit)s) r) r"
         f" WHERE before_bytes < {PAGE_BYTES} {order}".encode(),
         {**parameters, "limit": query.limit},
+        prepare=False,  # which plan is right depends on the values: common or rare
     )
     rows = await cursor.fetchall()
     return RunPage(

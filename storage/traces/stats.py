@@ -39,6 +39,7 @@ async def run_stats(connection: Connection, tenant_id: UUID, query: RunQuery) ->
     cursor = await connection.execute(
         f"SELECT {_AGGREGATES} FROM trace_runs r WHERE {where}".encode(),
         {**parameters, "has_roots": query.is_root is not False},
+        prepare=False,
     )
     row = await cursor.fetchone()
     assert row is not None
