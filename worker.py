@@ -89,7 +89,7 @@ async def _platform(settings: Settings, database: Database, client: Client) -> N
             task_queue=names.PLATFORM_QUEUE,
             workflows=WORKFLOWS,
             activities=[
-                *_methods(SweepActivities(database, settings)),
+                *_methods(SweepActivities(database, client, settings)),
                 *_methods(TraceRetentionActivities(database, objects, settings)),
                 *_methods(ThreadActivities(database)),
                 *_methods(CronActivities(database, client, settings)),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.client import Client
 
+from activities.disconnect import cancel_unwatched_runs
 from activities.schedules import ensure_schedule
 from settings import Settings
 from storage.database import Database
@@ -31,7 +32,7 @@ from workflows.messages.sweep import (
 class SweepActivities:
     """One batch at a time; repeating one finds what is left."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, client: Client, settings: Settings) -> None:
         self._database = database
         self._sweepers: dict[str, Sweeper] = {
             Sweep.THREADS: sweep_threads,
@@ -42,6 +43,7 @@ class SweepActivities:
             Sweep.STORE_ITEMS: sweep_store_items,
             Sweep.REVISION_CALLS: sweep_revision_calls,
             Sweep.WEBHOOK_DELIVERIES: sweep_webhook_deliveries,
+            Sweep.RUN_WATCHERS: lambda database: cancel_unwatched_runs(database, client),
         }
 
     @activity.defn(name=SWEEP_BATCH)

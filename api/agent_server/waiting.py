@@ -7,12 +7,10 @@ from uuid import UUID
 import orjson
 from fastapi.responses import StreamingResponse
 
-from api.agent_server.run_cancellation import cancel_runs
-from api.agent_server.streams.background import run_in_background
+from api.agent_server.streams.watching import watched
 from api.services import Services
 from storage.runs import UNFINISHED, Runs
 from storage.scope import DeploymentScope
-from workflows.messages.thread import CancelAction
 
 HEARTBEAT_SECONDS = 5.0
 
@@ -44,18 +42,11 @@ def stream_outcome(
     """
 
     async def body() -> AsyncIterator[bytes]:
-        answered = False
-        try:
+        async with watched(services, scope, thread_id, run_id, cancels=cancel_on_disconnect) as watch:
             async for chunk in _wait(services, scope, thread_id, run_id):
-                answered = chunk != b"\n"
+                if chunk != b"\n":
+                    watch.end()
                 yield chunk
-        finally:
-            if cancel_on_disconnect and not answered:
-                run_in_background(
-                    cancel_runs(
-                        services, scope, CancelAction.INTERRUPT, thread_id=thread_id, run_ids=[run_id]
-                    )
-                )
 
     return StreamingResponse(body(), media_type="application/json", headers=headers)
 

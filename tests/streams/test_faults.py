@@ -1,17 +1,20 @@
 """Streams through the death of those who serve them."""
 
 import asyncio
+import contextlib
 import signal
-from typing import Any
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
+from psycopg_pool import PoolTimeout
 from temporalio.client import Client
 
 from storage.database import Database
 from tests.runtime.harness import eventually
-from tests.stacks import Stack
+from tests.stacks import Stack, running_stack
 from tests.streams.conftest import Frame, Served, frames_of, served
 from tests.streams.protocol_client import (
     ALL_CHANNELS,
@@ -107,15 +110,15 @@ async def test_a_classic_stream_goes_on_when_its_worker_is_killed(own_streaming:
     assert frames[-1]["data"] == {"status": "success"}
 
 
-@pytest.fixture
-async def on_private_stack(private_stack: Any) -> Any:
-    """A deployment on a stack whose API may be killed."""
-    stack: Stack = private_stack()
-    async with Database(stack.database_url, 5) as database:
-        client = await Client.connect(stack.temporal_address)
-        async with served(stack, database, client) as deployment:
-            await deployment.serve()
-            yield stack, deployment
+@pytest.fixture(scope="module")
+async def on_private_stack() -> AsyncIterator[tuple[Stack, Served]]:
+    """A deployment on a stack whose servers may be killed."""
+    with running_stack(SLIPWAY_SWEEP_INTERVAL_SECONDS="2") as stack:
+        async with Database(stack.database_url, 5) as database:
+            client = await Client.connect(stack.temporal_address)
+            async with served(stack, database, client) as deployment:
+                await deployment.serve()
+                yield stack, deployment
 
 
 async def test_readers_lose_nothing_when_the_api_is_killed(on_private_stack: tuple[Stack, Served]) -> None:
@@ -125,17 +128,76 @@ async def test_readers_lose_nothing_when_the_api_is_killed(on_private_stack: tup
     run = (await deployment.http.post(f"/threads/{thread}/runs", json=body)).json()["run_id"]
     classic = asyncio.create_task(_read_classic(deployment, thread, run))
     protocol = asyncio.create_task(_read_protocol(deployment, thread))
+    left = asyncio.create_task(_leave(deployment))
 
     async def under_way() -> bool:
-        return bool(await deployment.rows("SELECT 1 FROM thread_events WHERE run_id = %s AND seq > 50", run))
+        watched = await deployment.rows("SELECT run_id FROM run_watchers")
+        return bool(watched) and bool(
+            await deployment.rows("SELECT 1 FROM thread_events WHERE run_id = %s AND seq > 50", run)
+        )
 
     await eventually(under_way)
     killed = stack.kill("api")
+    # As if its lease had passed already.
+    [watcher] = await deployment.rows(
+        "UPDATE run_watchers SET expires_at = now() - interval '1 s' RETURNING run_id"
+    )
     await asyncio.to_thread(stack.wait_restarted, "api", killed)
     frames = await asyncio.wait_for(classic, 60)
     assert [frame["data"]["chunk"] for frame in frames if frame["event"] == "custom"] == list(range(300))
     events = await asyncio.wait_for(protocol, 60)
     assert [item["payload"]["chunk"] for item in data_of(events, "custom")] == list(range(300))
+    # The client that wanted to take its run with it did, although nobody was left to say so.
+    await left
+    assert (await deployment.ended(watcher["run_id"], 60))["status"] == "interrupted"
+    assert not await deployment.rows("SELECT FROM run_watchers")
+
+
+async def test_a_stream_goes_on_when_postgresql_and_temporal_are_killed(
+    on_private_stack: tuple[Stack, Served],
+) -> None:
+    stack, deployment = on_private_stack
+    thread = str(uuid4())
+    run = await start(deployment, thread, "steps", {"done": [], "seconds": 5.0})
+    classic = asyncio.create_task(_read_classic(deployment, thread, run))
+    protocol = asyncio.create_task(_read_protocol(deployment, thread))
+    for step, server in (("step2", "postgres"), ("step4", "temporal")):
+        await eventually(lambda step=step: _has_begun(deployment, run, step), 90)
+        killed = stack.kill(server)
+        await asyncio.to_thread(stack.wait_restarted, server, killed)
+    events = await asyncio.wait_for(protocol, 120)
+    frames = await asyncio.wait_for(classic, 120)
+    assert [name for frame in frames if frame["event"] == "updates" for name in frame["data"]] == STEPS
+    assert [item["node"] for item in data_of(events, "updates")] == STEPS
+    assert data_of(events, "values")[-1]["done"] == STEPS
+    assert short(events).count("lifecycle:running") == 1
+    assert [event["params"]["data"]["event"] for event in events if is_terminal(event)] == ["completed"]
+    for ids in ([int(frame["id"]) for frame in frames], [event["seq"] for event in events]):
+        assert ids == sorted(set(ids))
+    record = await events_until(deployment, thread, terminals)
+    assert record == events
+
+
+async def _leave(deployment: Served) -> None:
+    """A client that takes its run with it; until its connection breaks."""
+    body = {
+        "assistant_id": "steps",
+        "input": {"seconds": 120},
+        "if_not_exists": "create",
+        "on_disconnect": "cancel",
+    }
+    with contextlib.suppress(httpx.TransportError):
+        async with deployment.http.stream("POST", f"/threads/{uuid4()}/runs/stream", json=body) as response:
+            async for _ in frames_of(response):
+                continue
+
+
+async def _has_begun(deployment: Served, run: str, step: str) -> bool:
+    """False while PostgreSQL is away, too."""
+    with contextlib.suppress(psycopg.OperationalError, PoolTimeout):
+        query = "SELECT FROM thread_events WHERE run_id = %s AND event = 'custom' AND data ->> 'began' = %s"
+        return bool(await deployment.rows(query, run, step))
+    return False
 
 
 async def _read_classic(deployment: Served, thread: str, run: str) -> list[Frame]:

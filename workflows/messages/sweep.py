@@ -17,6 +17,7 @@ class Sweep(StrEnum):
     STORE_ITEMS = "store_items"
     REVISION_CALLS = "revision_calls"
     WEBHOOK_DELIVERIES = "webhook_deliveries"
+    RUN_WATCHERS = "run_watchers"
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,14 @@ from uuid import UUID
 import orjson
 from fastapi.responses import StreamingResponse
 
-from api.agent_server.run_cancellation import cancel_runs
-from api.agent_server.streams.background import run_in_background
 from api.agent_server.streams.classic import ENDED, ClassicFrames, end_frames, frame
 from api.agent_server.streams.following import HEARTBEAT, STREAM_HEADERS, following
-from api.errors import ApiError
+from api.agent_server.streams.watching import watched
 from api.services import Services
 from api.traces.feedback_links import feedback_links
 from storage.runs import UNFINISHED, Runs
 from storage.scope import DeploymentScope
 from storage.thread_events import ThreadEvents, first_seq
-from workflows.messages.thread import CancelAction
 
 
 @dataclass(frozen=True)
@@ -48,16 +45,14 @@ def stream_run(
 
 async def _watched(services: Services, scope: DeploymentScope, view: RunView) -> AsyncIterator[bytes]:
     """The frames; if the reader goes before the run's end, and asked for it, the run is cancelled."""
-    ended = False
     frames = _frames(services, scope, view)
-    try:
-        async with contextlib.aclosing(frames):
-            async for piece in frames:
-                yield piece
-        ended = True
-    finally:
-        if view.cancel_on_disconnect and not ended:
-            run_in_background(_cancel(services, scope, view))
+    async with (
+        watched(services, scope, view.thread_id, view.run_id, cancels=view.cancel_on_disconnect) as watch,
+        contextlib.aclosing(frames),
+    ):
+        async for piece in frames:
+            yield piece
+        watch.end()
 
 
 async def _frames(services: Services, scope: DeploymentScope, view: RunView) -> AsyncGenerator[bytes, None]:
@@ -100,10 +95,3 @@ async def _gap(services: Services, scope: DeploymentScope, view: RunView) -> byt
     error = {"error": "resume_gap", "message": message}
     frames = [frame("error", orjson.dumps(error)), frame(*end_frames({"status": "error"})[-1])]
     return b"".join(frames)
-
-
-async def _cancel(services: Services, scope: DeploymentScope, view: RunView) -> None:
-    with contextlib.suppress(ApiError):
-        await cancel_runs(
-            services, scope, CancelAction.INTERRUPT, thread_id=view.thread_id, run_ids=[view.run_id]
-        )

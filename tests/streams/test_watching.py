@@ -1,0 +1,42 @@
+"""Clients that take their run with them are written down for as long as they are connected."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from api.agent_server.streams import watching
+from storage.scope import DeploymentScope
+from tests.runtime.harness import eventually
+from tests.streams.conftest import Served
+
+
+async def test_a_watcher_is_renewed_while_it_watches_and_removed_at_the_end(
+    streaming: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "LEASE_SECONDS", 0.3)
+    thread_id = await streaming.thread()
+    run_id = await streaming.insert_run(thread_id, "steps", {})
+    scope = DeploymentScope(streaming.tenant_id, streaming.deployment_id)
+
+    async def expiry() -> datetime | None:
+        rows = await streaming.rows("SELECT expires_at FROM run_watchers WHERE run_id = %s", run_id)
+        return rows[0]["expires_at"] if rows else None
+
+    services: Any = streaming
+    async with watching.watched(services, scope, thread_id, run_id, cancels=True) as watch:
+        first = await expiry()
+        assert first is not None
+
+        async def renewed() -> bool:
+            return bool((newest := await expiry()) and newest > first)
+
+        await eventually(renewed)
+        watch.end()
+
+    async def removed() -> bool:
+        return await expiry() is None
+
+    await eventually(removed)
+    async with watching.watched(services, scope, thread_id, run_id, cancels=False):
+        assert await expiry() is None
