@@ -24,7 +24,8 @@ async def platform_programs(home: Home, settings: Settings, addresses: Addresses
     environment = {**os.environ, "SLIPWAY_HOME": str(home.path), "PYTHONUNBUFFERED": "1"}
 
     def program(name: str, *arguments: str, check: Check, stop_seconds: float) -> Program:
-        command = [sys.executable, "-m", "stack.cli", *arguments]
+        # -P: whoever starts the stack in a folder that has an `api` of its own gets ours all the same.
+        command = [sys.executable, "-P", "-m", "stack.cli", *arguments]
         return Program(name, command, environment, check, stop_seconds=stop_seconds)
 
     return [
