@@ -15,6 +15,13 @@ COLUMNS = (
     "assistant_id, graph_id, name, description, config, context, metadata, version, created_at, updated_at"
 )
 SORT_COLUMNS = ("assistant_id", "created_at", "updated_at", "name", "graph_id")
+# What tells them from those that users make.
+SYSTEM_METADATA = {"created_by": "system"}
+
+
+def is_system(metadata: dict[str, Any]) -> bool:
+    """Whether everybody may run the assistant, whatever the project's own authorization says of others."""
+    return metadata.get("created_by") == SYSTEM_METADATA["created_by"]
 
 
 def system_assistant_id(graph_id: str) -> UUID:
@@ -32,11 +39,12 @@ async def ensure_system_assistants(
             "deployment_id": deployment_id,
             "tenant_id": tenant_id,
             "graph_id": graph_id,
+            "metadata": Jsonb(SYSTEM_METADATA),
         }
         cursor = await connection.execute(
             "INSERT INTO assistants (assistant_id, deployment_id, tenant_id, graph_id, name, metadata)"
             " VALUES (%(assistant_id)s, %(deployment_id)s, %(tenant_id)s, %(graph_id)s, %(graph_id)s,"
-            """ '{"created_by": "system"}') ON CONFLICT DO NOTHING""",
+            " %(metadata)s) ON CONFLICT DO NOTHING",
             parameters,
         )
         if cursor.rowcount:

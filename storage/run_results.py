@@ -1,9 +1,12 @@
 """What a run left on its thread: the newest state that the run itself wrote."""
 
+from typing import Any
 from uuid import UUID
 
 from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
 
+from storage.runs import OF_THREADS
 from storage.scope import ScopedRepository
 
 _COLUMNS = (
@@ -27,11 +30,18 @@ class RunResults(ScopedRepository):
         )
 
     async def page(
-        self, assistant_id: UUID, thread_id: UUID | None, statuses: list[str] | None, limit: int, offset: int
+        self,
+        assistant_id: UUID,
+        thread_id: UUID | None,
+        statuses: list[str] | None,
+        thread_metadata: dict[str, Any],
+        limit: int,
+        offset: int,
     ) -> list[DictRow]:
         """Runs of an assistant that were asked for as tasks, newest first; `total` is on every row."""
+        found = _FROM.replace("{scope}", f"{{scope}}{OF_THREADS if thread_metadata else ''}")
         return await self.all(
-            f"SELECT {_COLUMNS}, count(*) OVER () AS total{_FROM} WHERE r.assistant_id = %(assistant_id)s"
+            f"SELECT {_COLUMNS}, count(*) OVER () AS total{found} WHERE r.assistant_id = %(assistant_id)s"
             " AND r.metadata ->> 'a2a' = 'true' AND (%(thread_id)s::uuid IS NULL OR r.thread_id = %(thread_id)s)"
             " AND (%(statuses)s::text[] IS NULL OR r.status = ANY(%(statuses)s))"
             " ORDER BY r.created_at DESC, r.run_id DESC LIMIT %(limit)s OFFSET %(offset)s",
@@ -39,6 +49,7 @@ class RunResults(ScopedRepository):
                 "assistant_id": assistant_id,
                 "thread_id": thread_id,
                 "statuses": statuses,
+                "thread_metadata": Jsonb(thread_metadata),
                 "limit": limit,
                 "offset": offset,
             },

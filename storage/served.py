@@ -23,6 +23,8 @@ class ServedDeployment:
     # metadata that what it finds must have.
     stamped_metadata: dict[str, Any] = field(default_factory=dict)
     metadata_filter: dict[str, Any] = field(default_factory=dict)
+    # Where in the store the request reads or writes in place of what it says: `namespace`, `key`.
+    store_place: dict[str, Any] = field(default_factory=dict)
 
     def section(self, name: str) -> dict[str, Any]:
         """A section of the revision's langgraph.json that the platform acts on: auth, http, store, ..."""
@@ -35,6 +37,10 @@ class ServedDeployment:
     def narrowed(self, filters: dict[str, Any]) -> dict[str, Any]:
         """Filters of a search, with the metadata that everything it finds must have."""
         return {**filters, "metadata": {**(filters.get("metadata") or {}), **self.metadata_filter}}
+
+    def permits(self, metadata: Any) -> bool:
+        """Whether a row with this metadata may be seen by the request, as searches decide it in SQL."""
+        return _contains(metadata, self.metadata_filter)
 
     @property
     def thread_ttl(self) -> dict[str, Any]:
@@ -97,3 +103,16 @@ def _served(row: dict[str, Any]) -> ServedDeployment:
         row["description"] or {},
         row["tracer_session_id"],
     )
+
+
+def _contains(found: Any, wanted: Any) -> bool:
+    """PostgreSQL's `jsonb @>`."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            key in found and _contains(found[key], value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return isinstance(found, list) and all(
+            any(_contains(item, value) for item in found) for value in wanted
+        )
+    return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)

@@ -16,12 +16,14 @@ _CHECKPOINT_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 class ThreadDeletion(ScopedRepository):
     """Chooses threads of one deployment for deletion and holds them until the transaction ends."""
 
-    async def hold(self, thread_ids: list[UUID], *, idle_only: bool = False) -> list[UUID]:
-        """Those of `thread_ids` that exist; with `idle_only` without those that have an unfinished run."""
+    async def hold(
+        self, thread_ids: list[UUID], metadata: dict[str, Any], *, idle_only: bool = False
+    ) -> list[UUID]:
+        """Those of `thread_ids` that exist and contain this metadata; with `idle_only` none with an unfinished run."""
         rows = await self.all(
             "SELECT thread_id FROM threads WHERE {scope} AND thread_id = ANY(%(thread_ids)s)"
-            f"{_IDLE if idle_only else ''} ORDER BY thread_id FOR UPDATE",
-            {"thread_ids": thread_ids},
+            f" AND metadata @> %(metadata)s{_IDLE if idle_only else ''} ORDER BY thread_id FOR UPDATE",
+            {"thread_ids": thread_ids, "metadata": Jsonb(metadata)},
         )
         return [row["thread_id"] for row in rows]
 

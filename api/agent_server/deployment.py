@@ -9,7 +9,12 @@ from fastapi import Depends, Request
 
 from api.agent_server.custom_auth import CustomAuthenticator
 from api.agent_server.custom_rules import authorized
-from api.agent_server.request_options import configurable_of, configurable_of_user, require_enabled
+from api.agent_server.request_options import (
+    configurable_of,
+    configurable_of_user,
+    log_headers,
+    require_enabled,
+)
 from api.authentication import CurrentCaller, GivenCredentials, key_holder, workspace_caller
 from api.errors import NotFoundError, UnavailableError
 from api.services import CurrentServices, Services
@@ -82,6 +87,7 @@ async def deployment_of(
         served, added = await owned_deployment(request, caller, services), {}
     request.state.deployment_id = served.scope.deployment_id
     require_enabled(served, request)
+    log_headers(served, request)
     return replace(served, server_configurable={**configurable_of(served, request), **added})
 
 

@@ -2,16 +2,18 @@
 
 from fastapi import Request
 
+from api.agent_server.request_options import require_enabled
 from api.errors import NotFoundError
-from api.services import Services
+from api.services import CurrentServices
 from storage.served import ServedDeployment, find_only_served, find_served
 
 
-async def open_deployment(request: Request, services: Services) -> ServedDeployment:
+async def open_deployment(request: Request, services: CurrentServices) -> ServedDeployment:
     """The deployment in the path; a valid key, where one is sent, says in which workspace.
 
     Raises:
-        NotFoundError: there is none of that name, or several workspaces have one and no key tells which is meant.
+        NotFoundError: there is none of that name, or several workspaces have one and no key tells which is meant; or
+            it has switched the route off.
     """
     name = request.path_params["deployment_name"]
     holder = await services.keys.find(services, text) if (text := _key(request)) else None
@@ -22,6 +24,7 @@ async def open_deployment(request: Request, services: Services) -> ServedDeploym
             served = await find_only_served(connection, name)
     if served is None:
         raise NotFoundError(f"Deployment '{name}' not found.")
+    require_enabled(served, request)
     return served
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 
 from api.agent_server.open_routes import open_deployment
 from api.docs_page import docs_router
@@ -12,7 +12,7 @@ from api.services import CurrentServices
 
 def install_openapi(app: FastAPI) -> None:
     """Routes that show `app`'s own description, with the deployment's graphs filled in."""
-    app.include_router(docs_router("Agent server"))
+    app.include_router(docs_router("Agent server"), dependencies=[Depends(open_deployment)])
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi(request: Request, services: CurrentServices) -> OrjsonResponse:

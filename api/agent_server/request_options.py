@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from uuid import uuid4
 
+import structlog
 from fastapi import Request
 
 from api.errors import NotFoundError
@@ -14,6 +15,10 @@ REQUEST_ID = "langgraph_request_id"
 # Never copied by a pattern: only by their own name.
 _CREDENTIALS = frozenset({"authorization", "x-api-key", "x-tenant-id", "cookie", "proxy-authorization"})
 _MAX_REQUEST_ID = 256
+# Paths of the group `meta`; /ok is served always.
+_META = frozenset({"docs", "info", "metrics", "openapi.json"})
+
+log = structlog.get_logger()
 
 
 def require_enabled(deployment: ServedDeployment, request: Request) -> None:
@@ -36,6 +41,21 @@ def configurable_of(deployment: ServedDeployment, request: Request) -> dict[str,
     }
 
 
+def log_headers(deployment: ServedDeployment, request: Request) -> None:
+    """One line for a request with the headers that `http.logging_headers` names; never a credential."""
+    rule = deployment.section("http").get("logging_headers")
+    if rule:
+        shown = _copied(request.headers, rule)
+        log.info(
+            "request",
+            deployment_id=str(deployment.scope.deployment_id),
+            tenant_id=str(deployment.scope.tenant_id),
+            method=request.scope.get("method", "GET"),
+            path=_path(request),
+            headers={name: value for name, value in shown.items() if name not in _CREDENTIALS},
+        )
+
+
 def configurable_of_user(user: Mapping[str, Any]) -> dict[str, Any]:
     """What runs see of the user whom the project's authentication recognised."""
     return {
@@ -53,7 +73,7 @@ def _path(request: Request) -> str:
 def _groups(path: str) -> list[str]:
     """Groups that a path belongs to; runs and crons of a thread belong to threads as well."""
     parts = path.strip("/").split("/")
-    groups = [(".well-known" in parts[0] and "a2a") or parts[0]]
+    groups = [(".well-known" in parts[0] and "a2a") or (parts[0] in _META and "meta") or parts[0]]
     if "runs" in parts[:3]:
         groups.append("runs")
     if "crons" in parts:

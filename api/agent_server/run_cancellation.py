@@ -1,5 +1,6 @@
 """Stopping and deleting runs (contract §3.4)."""
 
+from typing import Any
 from uuid import UUID
 
 from psycopg.rows import DictRow
@@ -22,14 +23,15 @@ async def cancel_runs(
     statuses: tuple[str, ...] = UNFINISHED,
     thread_id: UUID | None = None,
     run_ids: list[UUID] | None = None,
+    thread_metadata: dict[str, Any] | None = None,
 ) -> None:
-    """Ask the workflows of all matching runs to stop them, the newest first.
+    """Ask the workflows of all matching runs to stop them, the newest first; `thread_metadata` their threads contain.
 
     Raises:
         NotFoundError: no run matches that has not ended.
     """
     async with services.database.connection() as connection:
-        rows = await Runs(connection, scope).unfinished(list(statuses), thread_id, run_ids)
+        rows = await Runs(connection, scope).unfinished(list(statuses), thread_id, run_ids, thread_metadata)
     if not rows:
         raise NotFoundError("No runs found to cancel.")
     for row in rows:

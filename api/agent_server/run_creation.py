@@ -149,7 +149,9 @@ async def _hold_thread(
     connection: Connection, deployment: ServedDeployment, thread_id: UUID, body: RunCreate
 ) -> None:
     threads = Threads(connection, deployment.scope)
-    if await threads.lock(thread_id):
+    if locked := await threads.lock(thread_id):
+        if not deployment.permits(locked["metadata"]):
+            raise NotFoundError(_NOT_FOUND)
         return
     created = body.if_not_exists == "create" and await threads.create(
         thread_id, deployment.stamped(body.metadata), **deployment.thread_ttl

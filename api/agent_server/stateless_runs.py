@@ -83,6 +83,7 @@ async def cancel(
         statuses=statuses,
         thread_id=body.thread_id,
         run_ids=body.run_ids,
+        thread_metadata=deployment.metadata_filter,
     )
 
 

@@ -15,6 +15,7 @@ from api.agent_server.store_schemas import (
     ItemDelete,
     ItemPut,
     ItemSearch,
+    Key,
     Labels,
     NamespaceList,
     Namespaces,
@@ -29,18 +30,20 @@ from workflows.messages.revision import CallKind
 router = APIRouter(prefix="/store", tags=["Store"], route_class=JsonRoute)
 
 _LABELS: TypeAdapter[list[str]] = TypeAdapter(Labels)
+_KEY: TypeAdapter[str] = TypeAdapter(Key)
 
 
 @router.put("/items", summary="Store an item", status_code=204, responses=errors(400))
 async def put_item(body: ItemPut, deployment: ServingDeployment, services: CurrentServices) -> None:
-    _require_namespace(body.namespace)
+    namespace, key = _place(deployment, body.namespace, body.key)
     _check_value(body.value, services.settings.max_store_value_bytes)
     if _settings(deployment).get("indexed") and body.index is not False:
-        await _ask(services, deployment, CallKind.STORE_PUT, body.model_dump())
+        item = {**body.model_dump(), "namespace": namespace, "key": key}
+        await _ask(services, deployment, CallKind.STORE_PUT, item)
         return
     ttl = body.ttl if body.ttl is not None else _ttl(deployment).get("default_ttl")
     async with services.database.connection() as connection:
-        await StoreItems(connection, deployment.scope).put(body.namespace, body.key, body.value, ttl)
+        await StoreItems(connection, deployment.scope).put(namespace, key, body.value, ttl)
 
 
 @router.get("/items", summary="An item, or null", response_model=Item | None, responses=errors(400))
@@ -53,9 +56,9 @@ async def get_item(
 ) -> dict[str, Any] | None:
     if not key:
         raise BadRequestError("Key is required")
-    labels = _labels(namespace)
     if "\0" in key:
         return None
+    labels, key = _place(deployment, namespace.split(".") if namespace else [], key)
     async with services.database.connection() as connection:
         return await StoreItems(connection, deployment.scope).get(
             labels, key, refresh_ttl=_refreshes(deployment, refresh_ttl)
@@ -64,20 +67,22 @@ async def get_item(
 
 @router.delete("/items", summary="Delete an item", status_code=204, responses=errors(400))
 async def delete_item(body: ItemDelete, deployment: CurrentDeployment, services: CurrentServices) -> None:
-    _require_namespace(body.namespace)
+    namespace, key = _place(deployment, body.namespace, body.key)
     async with services.database.connection() as connection:
-        await StoreItems(connection, deployment.scope).delete(body.namespace, body.key)
+        await StoreItems(connection, deployment.scope).delete(namespace, key)
 
 
 @router.post("/items/search", summary="Search items", response_model=FoundItems, responses=errors())
 async def search_items(
     body: ItemSearch, deployment: CurrentDeployment, services: CurrentServices
 ) -> dict[str, Any]:
+    prefix = _namespace(deployment, body.namespace_prefix)
     if body.query and _settings(deployment).get("indexed"):
-        return {"items": await _ask(services, deployment, CallKind.STORE_SEARCH, body.model_dump())}
+        search = {**body.model_dump(), "namespace_prefix": prefix}
+        return {"items": await _ask(services, deployment, CallKind.STORE_SEARCH, search)}
     async with services.database.connection() as connection:
         items = await StoreItems(connection, deployment.scope).search(
-            body.namespace_prefix,
+            prefix,
             body.filter or {},
             body.limit,
             body.offset,
@@ -92,7 +97,11 @@ async def list_namespaces(
 ) -> Namespaces:
     async with services.database.connection() as connection:
         found = await StoreItems(connection, deployment.scope).namespaces(
-            body.prefix or [], body.suffix or [], body.max_depth, body.limit, body.offset
+            _namespace(deployment, body.prefix or []),
+            body.suffix or [],
+            body.max_depth,
+            body.limit,
+            body.offset,
         )
     return Namespaces(namespaces=found)
 
@@ -107,16 +116,25 @@ async def _ask(
         raise UnavailableError(f"The store's embedding failed: {error.kind}: {error.message}") from error
 
 
-def _require_namespace(namespace: list[str]) -> None:
-    if not namespace:
+def _place(deployment: ServedDeployment, namespace: list[str], key: str) -> tuple[list[str], str]:
+    """Where an item lies: as the request says, or as the project's own authorization makes it.
+
+    Raises:
+        BadRequestError: there is no namespace.
+        InvalidError: it is none that the store takes.
+    """
+    labels = _namespace(deployment, namespace)
+    if not labels:
         raise BadRequestError("Namespace is required")
-
-
-def _labels(namespace: str) -> list[str]:
-    labels = namespace.split(".") if namespace else []
-    _require_namespace(labels)
     try:
-        return _LABELS.validate_python(labels)
+        return labels, _KEY.validate_python(deployment.store_place.get("key", key))
+    except ValidationError as error:
+        raise InvalidError(f"key: {error.errors()[0]['msg']}") from None
+
+
+def _namespace(deployment: ServedDeployment, namespace: list[str]) -> list[str]:
+    try:
+        return _LABELS.validate_python(deployment.store_place.get("namespace", namespace))
     except ValidationError as error:
         raise InvalidError(f"namespace: {error.errors()[0]['msg']}") from None
 

@@ -1,5 +1,6 @@
 """Threads (contract §3.3)."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -98,7 +99,7 @@ async def count_threads(body: ThreadFilter, deployment: CurrentDeployment, servi
 async def prune(body: ThreadPrune, deployment: CurrentDeployment, services: CurrentServices) -> Pruned:
     thread_ids = list(dict.fromkeys(body.thread_ids))
     act = remove_threads if body.strategy == "delete" else prune_threads
-    return Pruned(pruned_count=await act(services, deployment.scope, thread_ids))
+    return Pruned(pruned_count=await act(services, deployment, thread_ids))
 
 
 @router.get(
@@ -153,7 +154,7 @@ async def update_thread(
 async def delete_thread(
     thread_id: ThreadId, deployment: CurrentDeployment, services: CurrentServices
 ) -> None:
-    if not await remove_threads(services, deployment.scope, [thread_id]):
+    if not await remove_threads(services, deployment, [thread_id]):
         raise _not_found(thread_id)
 
 
@@ -206,7 +207,8 @@ async def _with_supersteps(
         steps = [superstep.model_dump()["updates"] for superstep in body.supersteps or ()]
         await apply_update(services, deployment, thread_id, steps)
     except BaseException:
-        await remove_threads(services, deployment.scope, [thread_id])
+        own = replace(deployment, metadata_filter={})
+        await remove_threads(services, own, [thread_id])
         raise
     async with services.database.connection() as connection:
         row = await Threads(connection, deployment.scope).get(thread_id)

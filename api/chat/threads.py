@@ -93,7 +93,7 @@ async def list_threads(
 
 @router.delete("/{thread_id}", summary="Delete a conversation; its run is stopped", status_code=204)
 async def delete_thread(thread_id: ThreadId, deployment: ChatDeployment, services: CurrentServices) -> None:
-    await remove_threads(services, deployment.scope, [thread_id])
+    await remove_threads(services, deployment, [thread_id])
 
 
 @router.get("/{thread_id}/state", summary="State of a conversation")

@@ -1,7 +1,9 @@
-"""One deployment of tests/agent_server/project for the whole session, deployed through the control plane.
+"""Deployments of test projects, one each for the whole session, deployed through the control plane.
 
 Fixtures
-- `deployment`  its address, key and SDK client; graphs: echo, steps, failing, asking, counter, nested
+- `deployment`  address, key and SDK client of `project`; graphs: echo, steps, failing, asking, counter, nested
+- `guarded`     the same of `guarded_project`, which decides itself who may do what
+- `anonymous`   an HTTP client without a key
 - `sdk`         the unmodified SDK on it
 - `stranger`    the SDK with another workspace's key, on a deployment of the same name
 """
@@ -12,6 +14,7 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -27,6 +30,7 @@ from tests.conftest import Workspace
 from tests.stacks import Stack
 
 PROJECT = Path(__file__).parent / "project"
+GUARDED = Path(__file__).parent / "guarded_project"
 NAME = "agent-server-tests"
 
 
@@ -43,18 +47,43 @@ class Deployment:
     sdk: LangGraphClient
 
 
+@dataclass(frozen=True)
+class Guarded:
+    """The deployed guarded project; `client` holds the workspace's key, for the control plane."""
+
+    url: str
+    api_key: str
+    client: httpx.AsyncClient
+    deployment_id: str
+
+    def sdk(self, token: str) -> LangGraphClient:
+        return get_client(url=self.url, api_key=None, headers={"Authorization": f"Bearer {token}"})
+
+
 @pytest.fixture(scope="session")
-async def deployment(stack: Stack) -> AsyncIterator[Deployment]:
-    """Deployed by the first test that wants it, whichever xdist worker runs that; its worker stays alive."""
-    described = Path(os.environ["SLIPWAY_TEST_RENDEZVOUS"]) / "agent-server.json"
+async def workspace_client(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"X-Api-Key": stack.api_key}
     async with httpx.AsyncClient(base_url=stack.api_url, headers=headers, timeout=60, trust_env=False) as api:
-        with described.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not described.exists():
-                deployed = await deploy(Steps(Console(quiet=True)), api, NAME, PROJECT)
-                described.write_text(json.dumps(deployed))
-        deployed = json.loads(described.read_text())
+        yield api
+
+
+@pytest.fixture(scope="session")
+async def guarded(workspace_client: httpx.AsyncClient, stack: Stack) -> Guarded:
+    deployed = await _deployed(workspace_client, "guarded-tests", GUARDED)
+    url = f"{stack.api_url}/deployments/guarded-tests"
+    return Guarded(url, stack.api_key, workspace_client, deployed["id"])
+
+
+@pytest.fixture
+async def anonymous() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+async def deployment(workspace_client: httpx.AsyncClient, stack: Stack) -> AsyncIterator[Deployment]:
+    deployed = await _deployed(workspace_client, NAME, PROJECT)
+    headers = {"X-Api-Key": stack.api_key}
     url = f"{stack.api_url}/deployments/{NAME}"
     async with (
         httpx.AsyncClient(base_url=url, headers=headers, timeout=60, trust_env=False) as client,
@@ -81,3 +110,14 @@ async def stranger(other_workspace: Workspace, database: Database) -> AsyncItera
     """Another workspace's client: what it may not see of `deployment` is a 404 for it."""
     async with bare_deployment(database, other_workspace, ["echo"]) as deployed:
         yield deployed.sdk
+
+
+async def _deployed(api: httpx.AsyncClient, name: str, project: Path) -> dict[str, Any]:
+    """Deployed by the first test that wants it, whichever xdist worker runs that; its worker stays alive."""
+    described = Path(os.environ["SLIPWAY_TEST_RENDEZVOUS"]) / f"{name}.json"
+    with described.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not described.exists():
+            deployed = await deploy(Steps(Console(quiet=True)), api, name, project)
+            described.write_text(json.dumps(deployed))
+    return dict(json.loads(described.read_text()))

@@ -21,6 +21,8 @@ _METHODS_1_0 = {
     "ListTasks": "list",
     "SubscribeToTask": "resubscribe",
 }
+# Which operation a method of either version is.
+METHODS = {**_METHODS_0_3, **_METHODS_1_0}
 
 
 @dataclass(frozen=True)

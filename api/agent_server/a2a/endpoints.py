@@ -37,7 +37,7 @@ from api.agent_server.streams.following import HEARTBEAT, STREAM_HEADERS
 from api.errors import ApiError, NotFoundError, UnavailableError
 from api.json_response import OrjsonResponse
 from api.services import CurrentServices, Services
-from storage.assistants import Assistants
+from storage.assistants import Assistants, is_system
 from storage.served import ServedDeployment
 
 router = APIRouter(tags=["A2A"])
@@ -159,8 +159,12 @@ def _stream(agent: Agent, dialect: Dialect, request_id: RequestId, run: DictRow,
 
 
 async def _find(services: Services, deployment: ServedDeployment, assistant_id: UUID) -> DictRow | None:
+    """None also where the assistant is another user's. Who may run a system assistant may know it."""
     async with services.database.connection() as connection:
-        return await Assistants(connection, deployment.scope).get(assistant_id)
+        found = await Assistants(connection, deployment.scope).get(assistant_id)
+    if found is None or deployment.permits(found["metadata"]) or is_system(found["metadata"]):
+        return found
+    return None
 
 
 def _require_messages(deployment: ServedDeployment, assistant: DictRow) -> None:

@@ -26,6 +26,7 @@ from api.agent_server.streams.following import following
 from api.errors import NotFoundError
 from api.services import Services
 from storage.ids import new_id
+from storage.ownership import Ownership
 from storage.run_results import RunResults
 from storage.runs import UNFINISHED, Runs
 from storage.served import ServedDeployment
@@ -117,6 +118,7 @@ class Agent:
                 self.assistant["assistant_id"],
                 context_of(params.context_id),
                 _statuses(params.status),
+                self.deployment.metadata_filter,
                 params.page_size,
                 offset,
             )
@@ -167,7 +169,12 @@ class Agent:
         return found
 
     async def _run(self, thread_id: UUID, run_id: UUID) -> DictRow | None:
+        """None also where the thread is another user's, by the project's own authorization."""
         async with self.services.database.connection() as connection:
+            if self.deployment.metadata_filter:
+                owned = await Ownership(connection, self.deployment.scope).metadata("threads", thread_id)
+                if not self.deployment.permits(owned):
+                    return None
             return await RunResults(connection, self.deployment.scope).get(thread_id, run_id)
 
     async def _has_ended(self, run: DictRow) -> bool:

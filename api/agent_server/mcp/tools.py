@@ -12,7 +12,7 @@ from api.agent_server.jsonrpc import INVALID_PARAMS, RpcError
 from api.agent_server.run_creation import create_stateless_runs
 from api.agent_server.schemas import RunCreate
 from api.services import Services
-from storage.assistants import Assistants
+from storage.assistants import SYSTEM_METADATA, Assistants
 from storage.runs import UNFINISHED, Runs
 from storage.served import ServedDeployment
 
@@ -33,7 +33,7 @@ class Toolbox:
     async def page(self, cursor: str | None) -> dict[str, Any]:
         """Tools from a cursor on: `tools`, and `nextCursor` if there are more."""
         start = _start(cursor)
-        tools = list((await self._assistants()).items())
+        tools = list((await self._assistants(self.deployment.metadata_filter)).items())
         page = [self._described(name, assistant) for name, assistant in tools[start : start + PAGE_TOOLS]]
         following = start + PAGE_TOOLS
         return {"tools": page, **({"nextCursor": str(following)} if following < len(tools) else {})}
@@ -44,7 +44,9 @@ class Toolbox:
         Raises:
             RpcError: there is no such tool.
         """
-        assistant = (await self._assistants()).get(name)
+        assistant = (await self._assistants(self.deployment.metadata_filter)).get(name)
+        if assistant is None and self.deployment.metadata_filter:
+            assistant = (await self._assistants(SYSTEM_METADATA)).get(name)
         if assistant is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}")
         messages = arguments.get("messages")
@@ -67,11 +69,11 @@ class Toolbox:
                 if not await changes.wait(HEARTBEAT_SECONDS):
                     yield None
 
-    async def _assistants(self) -> dict[str, DictRow]:
-        """By tool name, the oldest first; of assistants of one name the later ones carry their id in it."""
+    async def _assistants(self, metadata: dict[str, Any]) -> dict[str, DictRow]:
+        """Those with this metadata by tool name, the oldest first; later ones of the same name carry their id in it."""
         async with self.services.database.connection() as connection:
             rows = await Assistants(connection, self.deployment.scope).search(
-                {}, "created_at", False, MAX_TOOLS, 0
+                {"metadata": metadata}, "created_at", False, MAX_TOOLS, 0
             )
         tools: dict[str, DictRow] = {}
         for row in rows:

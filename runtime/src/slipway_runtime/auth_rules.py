@@ -7,6 +7,8 @@ from typing import Any
 
 # What a handler may return: nothing or True allows, False forbids, a mapping narrows to rows whose metadata match.
 _OPERATORS = frozenset({"$eq", "$contains"})
+# What a handler may change in the store's operations: where they read and write.
+_PLACE = ("namespace", "key")
 
 
 class User(Mapping[str, Any]):
@@ -43,17 +45,17 @@ class AuthRules:
         return bool(self._handlers or self._global)
 
     async def authorize(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """`{"allowed", "filter", "metadata"}`, or `{"status", "detail"}` of the handler's HTTPException.
+        """`{"allowed", "filter", "metadata", "place"}`, or `{"status", "detail"}` of the handler's HTTPException.
 
         `request`: user, resource, action, value. `metadata`: what the handler made of the value's metadata, null
-        if it left them alone.
+        if it left them alone. `place`: what it made of namespace and key of the store, where it changed them.
 
         Raises:
             ValueError: the handler wants what nothing would apply: another operator, or another changed field.
         """
         handler = self._handler(request["resource"], request["action"])
         if handler is None:
-            return {"allowed": True, "filter": None, "metadata": None}
+            return {"allowed": True, "filter": None, "metadata": None, "place": None}
         user = User(request["user"])
         context = self._context(
             permissions=list(user.get("permissions") or []),
@@ -61,12 +63,15 @@ class AuthRules:
             resource=request["resource"],
             action=request["action"],
         )
+        is_store = request["resource"] == "store"
         value = copy.deepcopy(request["value"])
+        if is_store and value.get("namespace") is not None:
+            value["namespace"] = tuple(value["namespace"])
         try:
             made = handler(ctx=context, value=value)
             result = await made if inspect.isawaitable(made) else made
         except AssertionError:
-            return {"allowed": False, "filter": None, "metadata": None}
+            return {"allowed": False, "filter": None, "metadata": None, "place": None}
         except Exception as error:
             status = getattr(error, "status_code", None)
             if not isinstance(status, int):
@@ -75,7 +80,8 @@ class AuthRules:
         return {
             "allowed": result is not False,
             "filter": _filter(result),
-            "metadata": _changed_metadata(request["value"], value),
+            "metadata": _changed_metadata(request["value"], value, _PLACE if is_store else ()),
+            "place": _changed_place(request["value"], value) if is_store else None,
         }
 
     def _handler(self, resource: str, action: str) -> Callable[..., Any] | None:
@@ -97,9 +103,26 @@ def _filter(result: Any) -> dict[str, Any] | None:
     return dict(result)
 
 
-def _changed_metadata(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
+def _changed_metadata(
+    before: Mapping[str, Any], after: Mapping[str, Any], others: tuple[str, ...]
+) -> dict[str, Any] | None:
+    changeable = ("metadata", *others)
     for key in before.keys() | after.keys():
-        if key != "metadata" and before.get(key) != after.get(key):
-            raise ValueError(f"an @auth.on handler changed {key!r}; only metadata may be changed")
+        if key not in changeable and before.get(key) != after.get(key):
+            raise ValueError(f"an @auth.on handler changed {key!r}; it may change {', '.join(changeable)}")
     made = after.get("metadata") or {}
     return dict(made) if made != (before.get("metadata") or {}) else None
+
+
+def _changed_place(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    place: dict[str, Any] = {}
+    namespace = after.get("namespace")
+    if namespace is not None:
+        if not isinstance(namespace, (list, tuple)) or not all(isinstance(label, str) for label in namespace):
+            raise ValueError("an @auth.on handler made a namespace that is no sequence of texts")
+        namespace = list(namespace)
+    if namespace != before.get("namespace"):
+        place["namespace"] = namespace or []
+    if after.get("key") != before.get("key"):
+        place["key"] = str(after.get("key"))
+    return place

@@ -116,6 +116,13 @@ def _always_on(path: str, value: Any) -> None:
         raise OptionError(f"`{path}` must be true: custom routes are only for callers that are known.")
 
 
+def _auth_first(path: str, value: Any) -> None:
+    if value != "auth_first":
+        raise OptionError(
+            f'`{path}` must be "auth_first": a custom app and its middleware see only requests whose caller is known.'
+        )
+
+
 def _mount_prefix(path: str, value: Any) -> None:
     if not isinstance(value, str) or len(value) > _MAX_PREFIX or not _PREFIX.fullmatch(value):
         raise OptionError(
@@ -207,6 +214,7 @@ _SECTIONS: dict[str, Mapping[str, Any]] = {
                 "store",
                 "mcp",
                 "a2a",
+                "meta",
                 "webhooks",
                 "ui",
             )
@@ -221,12 +229,11 @@ _SECTIONS: dict[str, Mapping[str, Any]] = {
             "max_age": _number(0, 86_400 * 365, whole=True),
         },
         "configurable_headers": _GLOBS,
-        "disable_meta": _Refused("health and information are always served; remove it."),
-        "logging_headers": _Refused("Slipway logs no headers; remove it."),
+        "logging_headers": _GLOBS,
         "mount_prefix": _mount_prefix,
         "app": _target,
         "enable_custom_route_auth": _always_on,
-        "middleware_order": _Refused("middleware of a custom app applies to its own routes only; remove it."),
+        "middleware_order": _auth_first,
     },
     "webhooks": {
         "env_prefix": _text,

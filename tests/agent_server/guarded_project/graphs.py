@@ -3,7 +3,7 @@
 from typing import Any, TypedDict
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 
 
 class Seen(TypedDict, total=False):
@@ -17,3 +17,17 @@ def look(state: Seen, config: RunnableConfig) -> dict[str, Any]:
 
 
 seen = StateGraph(Seen).add_node("look", look).add_edge(START, "look").add_edge("look", END).compile()
+
+
+def answer(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+    user = config["configurable"]["langgraph_auth_user"]
+    return {"messages": [{"role": "assistant", "content": f"Hello {user['identity']}."}]}
+
+
+talk = (
+    StateGraph(MessagesState)
+    .add_node("answer", answer)
+    .add_edge(START, "answer")
+    .add_edge("answer", END)
+    .compile()
+)
