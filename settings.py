@@ -114,6 +114,12 @@ class Settings(BaseSettings):
         ge=1,
         description="How often a run is started again after its worker died, the first start included.",
     )
+    run_max_events: int = Field(
+        1_000_000, ge=1, description="Events that one attempt of a run may emit; beyond them the run fails."
+    )
+    run_max_event_bytes: int = Field(
+        2 * 1024**3, ge=1024, description="Bytes of events that one attempt of a run may emit."
+    )
     upload_limit_bytes: int = Field(
         200 * 1024 * 1024, ge=1024, description="Largest tarball of a project; beyond it the answer is 413."
     )

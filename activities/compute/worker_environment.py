@@ -50,6 +50,8 @@ def worker_environment(
         "SLIPWAY_WORKER_SET_ID": str(worker_set.id),
         "SLIPWAY_WORKER_SLOTS": str(settings.worker_slots),
         "SLIPWAY_WORKER_GRACE_SECONDS": f"{worker_set.drain_seconds:g}",
+        "SLIPWAY_RUN_MAX_EVENTS": str(settings.run_max_events),
+        "SLIPWAY_RUN_MAX_EVENT_BYTES": str(settings.run_max_event_bytes),
         "TEMPORAL_ADDRESS": settings.temporal_target,
         "LANGSMITH_PROJECT": deployment.name,
         "LANGSMITH_TENANT_ID": str(deployment.tenant_id),

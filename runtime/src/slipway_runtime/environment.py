@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway_runtime.records import Limits
+
 # Values of these are never secret; every other variable's value is masked in what leaves the process.
 _PLAIN = re.compile(
     r"PATH|PWD|OLDPWD|HOME|USER|LOGNAME|SHELL|SHLVL|TERM|TZ|HOSTNAME|VIRTUAL_ENV|_|TMPDIR|LANG(UAGE)?|LC_\w+|PYTHON\w*|UV_\w+"
     r"|SLIPWAY_(DEPLOYMENT_ID|REVISION_ID|TENANT_ID|WORKER_SET_ID|PROJECT_CONFIG|WORKER_SLOTS|WORKER_GRACE_SECONDS)"
+    r"|SLIPWAY_RUN_MAX_(EVENTS|EVENT_BYTES)"
     r"|TEMPORAL_(ADDRESS|NAMESPACE)|LANGSMITH_(PROJECT|TRACING|ENDPOINT)"
 )
 _SHORTEST_SECRET = 5
@@ -31,6 +34,7 @@ class WorkerEnvironment:
     project_config: Path
     slots: int
     grace_seconds: float
+    limits: Limits
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> "WorkerEnvironment":
@@ -68,6 +72,10 @@ class WorkerEnvironment:
             project_config=Path(required("SLIPWAY_PROJECT_CONFIG")),
             slots=int(number("SLIPWAY_WORKER_SLOTS", "10", 1)),
             grace_seconds=number("SLIPWAY_WORKER_GRACE_SECONDS", "30", 0),
+            limits=Limits(
+                events=int(number("SLIPWAY_RUN_MAX_EVENTS", str(Limits.events), 1)),
+                event_bytes=int(number("SLIPWAY_RUN_MAX_EVENT_BYTES", str(Limits.event_bytes), 1)),
+            ),
         )
 
 

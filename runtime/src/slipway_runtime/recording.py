@@ -75,8 +75,8 @@ class Recorder:
 
     def end(self, event: str, error: dict[str, str] | None = None) -> None:
         """The last rows of the run. `event`: completed, failed or interrupted."""
-        self.pause()
         self._record.begin_end()
+        self.pause()
         self._put_changes(self._children.on_end(event))
         root = self._states.root
         if event == "interrupted" and root is not None:

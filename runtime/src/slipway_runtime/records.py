@@ -49,7 +49,7 @@ class Settlement:
 
 @dataclass(frozen=True)
 class Limits:
-    """Per run. Beyond them the run ends with an error."""
+    """Per attempt of a run. Beyond them the run ends with an error."""
 
     events: int = 1_000_000
     event_bytes: int = 2 * 1024**3
@@ -115,21 +115,16 @@ class RunRecord:
         """
         if self._failure is not None:
             raise self._failure
-        self._events += 1
-        self._bytes += len(data)
-        if self._events > self._limits.events or self._bytes > self._limits.event_bytes:
-            raise RunLimitError(
-                f"A run may emit {self._limits.events} events and {self._limits.event_bytes} bytes of them at most."
-            )
         row = EventRow(event, "|".join(namespace), data.decode(), weight)
         if self._last is not None:
             self._last.append(row)
             return
+        self._count(len(data))
         self._batch.events.append(row)
         self._wake(self, len(data))
 
     def begin_end(self) -> None:
-        """What is appended from now on is written together with the settlement."""
+        """What is appended from now on is written together with the settlement. It is little, and has no limit."""
         self._last = self._last or []
 
     def put_state(self, row: StateRow) -> None:
@@ -145,6 +140,16 @@ class RunRecord:
         self._batch.events += self._last or []
         self._batch.settlement = settlement
         self._wake(self, 0)
+
+    def _count(self, size: int) -> None:
+        self._events += 1
+        self._bytes += size
+        limits = self._limits
+        if self._events > limits.events or self._bytes > limits.event_bytes:
+            raise RunLimitError(
+                f"A run may emit {limits.events} events and {limits.event_bytes} bytes of them at most; this one"
+                " emitted more."
+            )
 
     def take(self) -> Batch:
         taken, self._batch = self._batch, Batch()

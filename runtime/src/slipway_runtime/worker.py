@@ -123,7 +123,7 @@ async def _serve_runs(
     if project is None or project.graphs is None or project.stores is None:
         await stopping
         return
-    events = EventWriter(home.pool)
+    events = EventWriter(home.pool, environment.limits)
     writing = asyncio.create_task(events.run())
     runs = RunActivities(
         environment.revision_id,
