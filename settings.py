@@ -29,6 +29,10 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None, description="Address under which clients reach the API; default http://<api_host>:<api_port>."
     )
+    internal_url: str | None = Field(
+        None,
+        description="Address under which workers of revisions reach the API, for traces; default the public one.",
+    )
     temporal_port: int = Field(7233, ge=1, le=65_535, description="Port of the embedded Temporal server.")
     temporal_ui_port: int = Field(8233, ge=1, le=65_535, description="Port of the embedded Temporal UI.")
     temporal_ui_url: str | None = Field(
@@ -193,6 +197,9 @@ class Settings(BaseSettings):
     trace_longlived_days: float = Field(
         400.0, gt=0, description="How long runs of the tier `longlived` are kept, from their start."
     )
+    trace_query_seconds: float = Field(
+        30.0, gt=0, le=3_600, description="How long one query over traces may read before it is refused."
+    )
     trace_retention_interval_seconds: float = Field(
         300.0, ge=1, description="How often expired traces, and those of deleted projects, are deleted."
     )
@@ -254,6 +261,11 @@ class Settings(BaseSettings):
     def api_url(self) -> str:
         """Address under which clients reach the API, without a trailing slash."""
         return (self.public_url or f"http://{self.api_host}:{self.api_port}").rstrip("/")
+
+    @property
+    def internal_api_url(self) -> str:
+        """Address under which workers of revisions reach the API, without a trailing slash."""
+        return (self.internal_url or self.api_url).rstrip("/")
 
     @property
     def temporal_target(self) -> str:

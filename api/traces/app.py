@@ -16,6 +16,7 @@ from api.traces.info import router as info_router
 from api.traces.ingest import router as ingest_router
 from api.traces.otel import router as otel_router
 from api.traces.projects import router as projects_router
+from api.traces.run_stats import router as run_stats_router
 from api.traces.runs import router as runs_router
 
 PREFIXES = ("/api/v1", "/api", "")
@@ -23,6 +24,7 @@ _AREAS = (
     info_router,
     ingest_router,
     otel_router,
+    run_stats_router,
     runs_router,
     projects_router,
     feedback_router,

@@ -14,6 +14,7 @@ from api.errors import NotFoundError, TooLargeError
 from api.services import CurrentServices, Services
 from api.traces.answers import JsonAnswer
 from api.traces.examples import shape_example
+from api.traces.reading import bounded_reading
 from api.traces.run_query import RunFilters, conditions_of
 from api.traces.run_shape import shape_run
 from storage.database import Connection
@@ -55,7 +56,7 @@ async def read_results(
     An example without such a run has none. With `preview` runs have `inputs_preview` and `outputs_preview` instead
     of their documents. 413 if one answer cannot hold the runs.
     """
-    async with services.database.connection() as connection:
+    async with bounded_reading(services) as connection:
         await _check(connection, caller.tenant_id, dataset_id, body.session_ids)
         query = ExampleQuery(dataset_id=dataset_id, limit=min(body.limit, _MAX_PAGE), offset=body.offset)
         examples = await list_examples(connection, caller.tenant_id, query)

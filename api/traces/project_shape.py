@@ -4,14 +4,13 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from api.traces.run_shape import decimal_text
+from api.traces.run_facets import read_facets
+from api.traces.run_shape import shape_stats
 from storage.database import Connection
 from storage.feedback import session_feedback
 from storage.traces.feedback_stats import feedback_stats
 from storage.traces.runs import RunQuery
 from storage.traces.stats import feedback_records, run_stats
-
-_COSTS = ("total_cost", "prompt_cost", "completion_cost")
 
 
 def shape_project(row: DictRow) -> dict[str, Any]:
@@ -19,11 +18,13 @@ def shape_project(row: DictRow) -> dict[str, Any]:
     return dict(row)
 
 
-async def shape_with_stats(connection: Connection, row: DictRow) -> dict[str, Any]:
-    """The same with statistics over the project's root runs, and its feedback. Latencies in seconds."""
+async def shape_with_stats(connection: Connection, row: DictRow, *, facets: bool = False) -> dict[str, Any]:
+    """The same with statistics over the project's root runs, and its feedback. Latencies in seconds.
+
+    With `facets` also what its runs have in common, see `api.traces.run_facets`.
+    """
     query = RunQuery(session_ids=[row["id"]], is_root=True)
-    stats = dict(await run_stats(connection, row["tenant_id"], query))
-    stats |= {name: decimal_text(stats[name]) for name in _COSTS}
+    stats = shape_stats(await run_stats(connection, row["tenant_id"], query))
     on_runs = await feedback_records(connection, row["tenant_id"], query)
     on_project = await session_feedback(connection, row["tenant_id"], row["id"])
     return {
@@ -31,5 +32,5 @@ async def shape_with_stats(connection: Connection, row: DictRow) -> dict[str, An
         **stats,
         "feedback_stats": feedback_stats(on_runs),
         "session_feedback_stats": feedback_stats(on_project),
-        "run_facets": [],
+        "run_facets": await read_facets(connection, row["tenant_id"], query) if facets else [],
     }

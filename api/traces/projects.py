@@ -14,6 +14,7 @@ from api.errors import BadRequestError, ConflictError, InvalidError, NotFoundErr
 from api.services import CurrentServices
 from api.traces.answers import JsonAnswer
 from api.traces.project_shape import shape_project, shape_with_stats
+from api.traces.reading import bounded_reading
 from api.traces.text import JsonObject, Text, is_clean
 from storage.project_lists import ProjectQuery, get_project, list_projects
 from storage.project_records import create_project, mark_deleted, update_project
@@ -86,6 +87,7 @@ async def list_sessions(
     limit: Annotated[int, Query(ge=1)] = _MAX_PAGE,
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     include_stats: bool = False,
+    facets: bool = False,
 ) -> JsonAnswer:
     """Projects of the workspace, newest first; an unknown name gives []."""
     for text in (name, name_contains):
@@ -103,7 +105,7 @@ async def list_sessions(
         limit=min(limit, _MAX_PAGE),
         offset=offset,
     )
-    async with services.database.connection() as connection:
+    async with bounded_reading(services) as connection:
         if query == ProjectQuery(limit=query.limit):
             # SDKs learn their workspace from the first project that they see.
             await ensure_project(connection, caller.tenant_id, DEFAULT_PROJECT)
@@ -112,7 +114,8 @@ async def list_sessions(
         except ValueError as error:
             raise InvalidError(str(error)) from None
         projects = [
-            await shape_with_stats(connection, row) if include_stats else shape_project(row) for row in rows
+            await shape_with_stats(connection, row, facets=facets) if include_stats else shape_project(row)
+            for row in rows
         ]
     return JsonAnswer(projects)
 
@@ -122,7 +125,7 @@ async def read(
     session_id: UUID, services: CurrentServices, caller: CurrentCaller, include_stats: bool = False
 ) -> JsonAnswer:
     """One project."""
-    async with services.database.connection() as connection:
+    async with bounded_reading(services) as connection:
         row = await get_project(connection, caller.tenant_id, session_id)
         if row is None:
             raise NotFoundError(f"Project {session_id} not found.")

@@ -40,6 +40,11 @@ def shape_run(
     return run
 
 
+def shape_stats(row: dict[str, Any]) -> dict[str, Any]:
+    """Statistics of `storage.traces.stats` as RunStats: costs are decimal strings."""
+    return {**row, **{name: decimal_text(row[name]) for name in _COSTS}}
+
+
 def decimal_text(value: Decimal | None) -> str | None:
     """A cost as clients read it: a decimal string without an exponent."""
     return None if value is None else format(value, "f")

@@ -11,22 +11,17 @@ from api.errors import BadRequestError, NotFoundError
 from api.services import CurrentServices
 from api.traces.answers import JsonAnswer
 from api.traces.deletion import delete_runs, delete_traces
+from api.traces.reading import bounded_reading
 from api.traces.run_query import (
-    RunFilters,
     RunQueryBody,
     conditions_of,
-    filters_to_query,
     next_cursor,
     to_query,
 )
-from api.traces.run_shape import decimal_text, shape_run
-from storage.traces.feedback_stats import feedback_stats
+from api.traces.run_shape import shape_run
 from storage.traces.runs import children_of, get_run, query_runs
-from storage.traces.stats import feedback_records, run_stats
 
 router = APIRouter(tags=["traces"])
-
-_COSTS = ("total_cost", "prompt_cost", "completion_cost")
 
 
 @router.post("/runs/query")
@@ -36,7 +31,7 @@ async def query(
     """Runs that match every given condition, newest first, a page at a time."""
     wanted = to_query(body)
     children = None
-    async with services.database.connection() as connection:
+    async with bounded_reading(services) as connection:
         page = await query_runs(connection, caller.tenant_id, wanted)
         if body.select and "child_run_ids" in body.select:
             children = await children_of(connection, caller.tenant_id, [row["trace_id"] for row in page.rows])
@@ -56,29 +51,6 @@ async def validate_query(body: Annotated[RunQueryBody, Body()], caller: CurrentC
     except BadRequestError as error:
         return {"valid": False, "errors": [error.detail]}
     return {"valid": True, "errors": []}
-
-
-class RunStatsBody(RunFilters):
-    """Conditions of `/runs/stats`, which needs at least one project."""
-
-    session: Annotated[list[UUID], Field(min_length=1, max_length=1_000)]
-    select: list[str] | None = None
-
-
-@router.post("/runs/stats")
-async def stats(
-    body: Annotated[RunStatsBody, Body()], services: CurrentServices, caller: CurrentCaller
-) -> JsonAnswer:
-    """Counts, latencies, tokens, costs and feedback over the runs that match."""
-    wanted = filters_to_query(body)
-    async with services.database.connection() as connection:
-        row = dict(await run_stats(connection, caller.tenant_id, wanted))
-        if body.select is None or "feedback_stats" in body.select:
-            row["feedback_stats"] = feedback_stats(
-                await feedback_records(connection, caller.tenant_id, wanted)
-            )
-    row |= {name: decimal_text(row[name]) for name in _COSTS}
-    return JsonAnswer({**row, "run_facets": []})
 
 
 class RunsDeletion(BaseModel):

@@ -9,10 +9,13 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from storage.database import Connection
+from storage.filters.fields import THREAD_KEYS
 from storage.project_lists import live_projects
 from storage.traces.columns import LARGE, SMALL
 from storage.traces.keys import find_keys
 
+# The conversation of a run: the first of the keys under which clients keep its id.
+THREAD_ID = f"coalesce({', '.join(f'r.metadata_pairs -> {key!r} ->> 0' for key in THREAD_KEYS)})"
 # Stored size of the documents on one page, after which it ends; what they are decompressed may be some times more.
 PAGE_BYTES = 16 * 1024 * 1024
 
@@ -80,7 +83,8 @@ async def get_run(connection: Connection, tenant_id: UUID, run_id: UUID) -> Dict
 
 
 def select_list(documents: Sequence[str]) -> str:
-    return ", ".join(f"r.{name}" for name in (*SMALL, *(name for name in LARGE if name in documents)))
+    columns = (f"r.{name}" for name in (*SMALL, *(name for name in LARGE if name in documents)))
+    return f"{', '.join(columns)}, {THREAD_ID} AS thread_id"
 
 
 async def conditions(connection: Connection, tenant_id: UUID, query: RunQuery) -> tuple[str, dict[str, Any]]:

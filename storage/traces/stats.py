@@ -1,6 +1,7 @@
 """Statistics over runs: counts, latencies, tokens, costs, feedback (trace contract §5.5, `/runs/stats`; §5.6)."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 from uuid import UUID
 
 from psycopg.rows import DictRow
@@ -33,6 +34,26 @@ _AGGREGATES = f"""
 """
 
 
+# Rows of one column, `value`: the groups that a run belongs to. The path into metadata is bound.
+_GROUPS = {
+    "name": "(SELECT r.name)",
+    "run_type": "(SELECT r.run_type)",
+    "status": "(SELECT r.status)",
+    "tag": "(SELECT DISTINCT unnest(r.tags))",
+    "metadata": "(SELECT jsonb_array_elements_text(r.metadata_pairs -> %(group_path)s))",
+}
+FACETS = ("name", "run_type", "status", "tag")
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The `most` largest groups of runs by name, run_type, status, tag, or by the values of metadata at a path."""
+
+    attribute: Literal["name", "run_type", "status", "tag", "metadata"]
+    path: str = ""
+    most: int = 5
+
+
 async def run_stats(connection: Connection, tenant_id: UUID, query: RunQuery) -> DictRow:
     """One row of statistics over every run that the query selects; times in seconds."""
     where, parameters = await conditions(connection, tenant_id, query)
@@ -46,13 +67,53 @@ async def run_stats(connection: Connection, tenant_id: UUID, query: RunQuery) ->
     return row
 
 
-async def feedback_records(connection: Connection, tenant_id: UUID, query: RunQuery) -> list[dict[str, Any]]:
-    """Feedback of every run that the query selects, at most the newest 100,000."""
+async def grouped_stats(
+    connection: Connection, tenant_id: UUID, query: RunQuery, grouping: Grouping
+) -> dict[str, DictRow]:
+    """The same for each group, largest first. A run with several tags counts in the group of each."""
     where, parameters = await conditions(connection, tenant_id, query)
     cursor = await connection.execute(
-        "SELECT f.key, f.score, f.value, f.comment, f.is_error FROM trace_runs r"
-        " JOIN feedback f ON f.tenant_id = r.tenant_id AND f.run_id = r.id"
-        f" WHERE {where} AND r.feedback_stats IS NOT NULL ORDER BY f.created_at DESC LIMIT 100000".encode(),
+        f"SELECT g.value, {_AGGREGATES} FROM trace_runs r, LATERAL {_GROUPS[grouping.attribute]} g (value)"
+        f" WHERE {where} GROUP BY g.value ORDER BY count(*) DESC, g.value LIMIT %(most)s".encode(),
+        {
+            **parameters,
+            "has_roots": query.is_root is not False,
+            "group_path": grouping.path,
+            "most": grouping.most,
+        },
+        prepare=False,
+    )
+    return {row.pop("value"): row for row in await cursor.fetchall()}
+
+
+async def run_facets(connection: Connection, tenant_id: UUID, query: RunQuery) -> list[DictRow]:
+    """`key`, `value` and `n`: for each of `FACETS` the ten values that most runs have."""
+    where, parameters = await conditions(connection, tenant_id, query)
+    values = " UNION ALL ".join(
+        f"SELECT '{key}' AS key, g.value FROM {_GROUPS[key]} g (value)" for key in FACETS
+    )
+    cursor = await connection.execute(
+        f"SELECT key, value, n FROM (SELECT f.key, f.value, count(*) AS n,"
+        " row_number() OVER (PARTITION BY f.key ORDER BY count(*) DESC, f.value) AS place"
+        f" FROM trace_runs r, LATERAL ({values}) f WHERE {where} GROUP BY f.key, f.value) counted"
+        " WHERE place <= 10 ORDER BY key, place".encode(),
         parameters,
+        prepare=False,
+    )
+    return await cursor.fetchall()
+
+
+async def feedback_records(
+    connection: Connection, tenant_id: UUID, query: RunQuery, grouping: Grouping | None = None
+) -> list[dict[str, Any]]:
+    """Feedback of every run that the query selects, with the run's `group`; at most the newest 100,000."""
+    where, parameters = await conditions(connection, tenant_id, query)
+    groups = _GROUPS[grouping.attribute] if grouping else "(SELECT NULL::text)"
+    cursor = await connection.execute(
+        'SELECT f.key, f.score, f.value, f.comment, f.is_error, g.value AS "group" FROM trace_runs r'
+        " JOIN feedback f ON f.tenant_id = r.tenant_id AND f.run_id = r.id,"
+        f" LATERAL {groups} g (value)"
+        f" WHERE {where} AND r.feedback_stats IS NOT NULL ORDER BY f.created_at DESC LIMIT 100000".encode(),
+        {**parameters, "group_path": grouping.path if grouping else ""},
     )
     return await cursor.fetchall()
