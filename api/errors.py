@@ -1,6 +1,6 @@
 """Errors that the API answers on purpose. One class per cause; one handler renders them all."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import psycopg
@@ -15,8 +15,8 @@ from api.json_response import OrjsonResponse
 
 log = structlog.get_logger()
 
-# Mark on the state of a request, which its handler of errors reads.
-_WITH_SENTENCE = "errors_with_sentence"
+# Mark on the state of a request: how its errors are written, where not as everywhere.
+_RENDERER = "render_error"
 
 
 class ApiError(Exception):
@@ -80,10 +80,16 @@ class SentenceRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def marked(request: Request) -> Response:
-            setattr(request.state, _WITH_SENTENCE, True)
+            setattr(request.state, _RENDERER, self.render_error)
             return await handle(request)
 
         return marked
+
+    def render_error(
+        self, request: Request, status: int, sentence: str, detail: Any, headers: Mapping[str, str] | None
+    ) -> Response:
+        """An error's answer, wherever in the request it came up."""
+        return OrjsonResponse({"error": sentence, "detail": detail}, status, headers)
 
 
 def install_error_handlers(app: FastAPI, *, string_details: bool = False) -> None:
@@ -93,24 +99,24 @@ def install_error_handlers(app: FastAPI, *, string_details: bool = False) -> Non
     HTTPValidationError.
     """
 
-    async def on_api_error(request: Request, error: Exception) -> OrjsonResponse:
+    async def on_api_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)
-        return OrjsonResponse(_content(request, error.detail), error.status, error.headers)
+        return _answer(request, error.status, error.detail, headers=error.headers)
 
-    async def on_http_error(request: Request, error: Exception) -> OrjsonResponse:
+    async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return OrjsonResponse(_content(request, error.detail), error.status_code, error.headers)
+        return _answer(request, error.status_code, error.detail, headers=error.headers)
 
-    async def on_schema_error(request: Request, error: Exception) -> OrjsonResponse:
+    async def on_schema_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         detail: Any = _sentence(error) if string_details else _plain(error)
-        return OrjsonResponse(_content(request, detail, _sentence(error)), 422)
+        return _answer(request, 422, detail, sentence=_sentence(error))
 
-    async def on_database_away(request: Request, error: Exception) -> OrjsonResponse:
+    async def on_database_away(request: Request, error: Exception) -> Response:
         log.warning("database_unavailable", path=request.url.path, error=str(error))
         return await on_api_error(request, UnavailableError("The database cannot be reached; try again."))
 
-    async def on_unstorable(request: Request, error: Exception) -> OrjsonResponse:
+    async def on_unstorable(request: Request, error: Exception) -> Response:
         log.info("unstorable_value", path=request.url.path, error=type(error).__name__)
         detail = "The request holds a value that cannot be stored: a NUL character, or a number out of range."
         return await on_api_error(request, InvalidError(detail))
@@ -123,10 +129,19 @@ def install_error_handlers(app: FastAPI, *, string_details: bool = False) -> Non
     app.add_exception_handler(PoolTimeout, on_database_away)
 
 
-def _content(request: Request, detail: Any, sentence: str | None = None) -> dict[str, Any]:
-    if getattr(request.state, _WITH_SENTENCE, False):
-        return {"error": sentence or str(detail), "detail": detail}
-    return {"detail": detail}
+def _answer(
+    request: Request,
+    status: int,
+    detail: Any,
+    *,
+    sentence: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    render = getattr(request.state, _RENDERER, None)
+    if render is None:
+        return OrjsonResponse({"detail": detail}, status, headers)
+    rendered: Response = render(request, status, sentence or str(detail), detail, headers)
+    return rendered
 
 
 def _plain(error: RequestValidationError) -> list[dict[str, Any]]:

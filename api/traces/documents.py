@@ -15,31 +15,33 @@ MAX_CONTAINERS = 1_000_000
 MAX_VALUES = 3_000_000
 
 
-def read_json(data: bytes | bytearray | memoryview, what: str) -> tuple[Any, str]:
+def read_json(
+    data: bytes | bytearray | memoryview, what: str, *, max_values: int = MAX_VALUES
+) -> tuple[Any, str]:
     """The value of a JSON text, and a text of it that PostgreSQL and every other reader accepts.
 
     What JavaScript and Python write beyond JSON (NaN, halves of surrogate pairs) becomes null or U+FFFD.
 
     Raises:
         InvalidError: it is not JSON.
-        TooLargeError: it may hold more than `MAX_CONTAINERS` objects and arrays, or `MAX_VALUES` values.
+        TooLargeError: it may hold more than `MAX_CONTAINERS` objects and arrays, or `max_values` values.
     """
     if len(data) > _UNCOUNTED_BYTES:
-        _check_values(bytes(data), what)
+        _check_values(bytes(data), what, max_values)
     try:
         return orjson.loads(data), str(data, "utf-8")
     except orjson.JSONDecodeError as error:
         return _read_leniently(bytes(data), what, str(error))
 
 
-def _check_values(data: bytes, what: str) -> None:
+def _check_values(data: bytes, what: str, max_values: int) -> None:
     """By the characters that begin values, also where they stand in strings: that is quick, and nearly right."""
     containers = data.count(b"[") + data.count(b"{")
     values = containers + data.count(b",")
-    if containers > MAX_CONTAINERS or values > MAX_VALUES:
+    if containers > MAX_CONTAINERS or values > max_values:
         raise TooLargeError(
             f"{what} has too many values for one document: about {values}, of them {containers} objects and"
-            f" arrays; at most {MAX_VALUES} and {MAX_CONTAINERS}."
+            f" arrays; at most {max_values} and {MAX_CONTAINERS}."
         )
 
 

@@ -6,16 +6,21 @@ the paths of its traces are derived again; sums of tokens and costs follow the p
 
 from uuid import UUID
 
-from api.authentication import Caller
 from api.services import Services
 from api.traces.submission import Submission
-from api.traces.writing import store
+from api.traces.writing import commit
+from storage.database import Connection
+from storage.projects import projects_for_writing
 from storage.traces.changes import RunChange
+from storage.traces.ingest import Batch
 from storage.traces.order import TraceRun, path_of, unordered_traces
 
 
-async def repair_orders(services: Services, caller: Caller, submission: Submission) -> None:
-    """Derive the paths of every run of the submission's traces again, where no client gave one."""
+async def repair_orders(services: Services, tenant_id: UUID, submission: Submission) -> None:
+    """Derive the paths of every run of the submission's traces again, where no client gave one.
+
+    Also of runs in projects that the caller may not write to: a trace may span projects, and the paths are ours.
+    """
     traces = {
         change.values["trace_id"]
         for change in submission.changes
@@ -24,9 +29,18 @@ async def repair_orders(services: Services, caller: Caller, submission: Submissi
     if not traces:
         return
     async with services.database.connection() as connection:
-        runs = await unordered_traces(connection, caller.tenant_id, list(traces))
-    changes = [change for run_id in runs if (change := _moved(run_id, runs)) is not None]
-    await store(services, caller, Submission(changes))
+        runs = await unordered_traces(connection, tenant_id, list(traces))
+    moved = [change for run_id in runs if (change := _moved(run_id, runs)) is not None]
+
+    async def batch_of(connection: Connection) -> Batch:
+        _, projects = await projects_for_writing(
+            connection, tenant_id, [], {change.values["session_id"] for change in moved}
+        )
+        # Runs of a project that was deleted meanwhile stay as they are, until retention deletes them.
+        return Batch(tenant_id, [c for c in moved if c.values["session_id"] in projects], projects)
+
+    if moved:
+        await commit(services, batch_of)
 
 
 def _moved(run_id: UUID, runs: dict[UUID, TraceRun]) -> RunChange | None:

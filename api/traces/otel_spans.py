@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,8 +11,10 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as PlainSpan
 
 from api.errors import InvalidError
+from api.traces.otel_limits import check_fields
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NANOSECONDS = 253_402_300_799 * 10**9
@@ -45,21 +47,23 @@ class Span:
     status_message: str = ""
 
 
-def read_protobuf(body: bytes | bytearray) -> list[Span]:
-    """Spans of an `ExportTraceServiceRequest`.
+def read_protobuf(body: bytes | bytearray) -> ExportTraceServiceRequest:
+    """An `ExportTraceServiceRequest`.
 
     Raises:
-        InvalidError: it is none, or a span is malformed.
+        InvalidError: it is none.
+        TooLargeError: it would become too large.
     """
+    check_fields(body)
     request = ExportTraceServiceRequest()
     try:
         request.ParseFromString(bytes(body))
     except DecodeError as error:
         raise InvalidError(f"The body is not an OTLP ExportTraceServiceRequest: {error}") from None
-    return _spans(request)
+    return request
 
 
-def read_json_request(value: Any) -> list[Span]:
+def read_json_request(value: Any) -> ExportTraceServiceRequest:
     """The same from its JSON form, in which ids are hexadecimal.
 
     Raises:
@@ -70,7 +74,51 @@ def read_json_request(value: Any) -> list[Span]:
         ParseDict(_with_base64_ids(value, 0), request, ignore_unknown_fields=True)
     except (ParseError, binascii.Error, RecursionError) as error:
         raise InvalidError(f"The body is not an OTLP ExportTraceServiceRequest: {str(error)[:300]}") from None
-    return _spans(request)
+    return request
+
+
+def spans_of(request: ExportTraceServiceRequest) -> Iterator[tuple[PlainSpan, dict[str, Any]]]:
+    """Every span as it was sent, for `read_span`, with the attributes of its resource.
+
+    Raises:
+        InvalidError: there are more than 20,000, or more groups of them.
+    """
+    groups = spans = 0
+    for resource_spans in request.resource_spans:
+        resource = _attributes(resource_spans.resource.attributes)
+        groups += 1 + len(resource_spans.scope_spans)
+        for scope_spans in resource_spans.scope_spans:
+            spans += len(scope_spans.spans)
+            if max(groups, spans) > _MAX_SPANS:
+                raise InvalidError(f"More than {_MAX_SPANS} spans in one request.")
+            for span in scope_spans.spans:
+                yield span, resource
+
+
+def read_span(span: PlainSpan, resource: dict[str, Any]) -> Span:
+    """A span as plain values.
+
+    Raises:
+        InvalidError: its ids or times are malformed.
+    """
+    if len(span.trace_id) != 16 or len(span.span_id) != 8 or len(span.parent_span_id) not in (0, 8):
+        raise InvalidError("A span needs a trace id of 16 bytes and span ids of 8.")
+    return Span(
+        span.trace_id.hex(),
+        span.span_id.hex(),
+        span.parent_span_id.hex() or None,
+        span.name,
+        _time(span.start_time_unix_nano),
+        _time(span.end_time_unix_nano) if span.end_time_unix_nano else None,
+        _attributes(span.attributes),
+        resource,
+        [
+            SpanEvent(event.name, _time(event.time_unix_nano), _attributes(event.attributes))
+            for event in span.events
+        ],
+        span.status.code == 2,
+        span.status.message,
+    )
 
 
 def _with_base64_ids(value: Any, depth: int) -> Any:
@@ -90,39 +138,6 @@ def _with_base64_ids(value: Any, depth: int) -> Any:
 
 def _is_hex(text: str) -> bool:
     return len(text) in (16, 32) and all(character in "0123456789abcdefABCDEF" for character in text)
-
-
-def _spans(request: ExportTraceServiceRequest) -> list[Span]:
-    spans: list[Span] = []
-    for resource_spans in request.resource_spans:
-        resource = _attributes(resource_spans.resource.attributes)
-        for scope_spans in resource_spans.scope_spans:
-            for span in scope_spans.spans:
-                if len(spans) >= _MAX_SPANS:
-                    raise InvalidError(f"More than {_MAX_SPANS} spans in one request.")
-                spans.append(_span(span, resource))
-    return spans
-
-
-def _span(span: Any, resource: dict[str, Any]) -> Span:
-    if len(span.trace_id) != 16 or len(span.span_id) != 8 or len(span.parent_span_id) not in (0, 8):
-        raise InvalidError("A span needs a trace id of 16 bytes and span ids of 8.")
-    return Span(
-        span.trace_id.hex(),
-        span.span_id.hex(),
-        span.parent_span_id.hex() or None,
-        span.name,
-        _time(span.start_time_unix_nano),
-        _time(span.end_time_unix_nano) if span.end_time_unix_nano else None,
-        _attributes(span.attributes),
-        resource,
-        [
-            SpanEvent(event.name, _time(event.time_unix_nano), _attributes(event.attributes))
-            for event in span.events
-        ],
-        span.status.code == 2,
-        span.status.message,
-    )
 
 
 def _time(nanoseconds: int) -> datetime:

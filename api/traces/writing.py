@@ -1,6 +1,7 @@
 """Stores a submission for a caller: projects resolved, attachments sent, rows committed."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import psycopg
@@ -40,7 +41,11 @@ async def store(services: Services, caller: Caller, submission: Submission) -> N
         files = [(change.run_id, file) for change in submission.changes for file in change.attachments]
         keys = await upload(services, caller.tenant_id, files)
         try:
-            await _commit(services, caller, submission)
+            moments = [
+                change.values["start_time"] for change in submission.changes if "start_time" in change.values
+            ]
+            await ensure_partitions(services.database, moments)
+            await commit(services, lambda connection: _resolve(connection, caller, submission))
         except ApiError:
             await abandon(services, keys)
             raise
@@ -51,16 +56,19 @@ async def store(services: Services, caller: Caller, submission: Submission) -> N
         ) from None
 
 
-async def _commit(services: Services, caller: Caller, submission: Submission) -> None:
-    moments = [change.values["start_time"] for change in submission.changes if "start_time" in change.values]
-    await ensure_partitions(services.database, moments)
+async def commit(services: Services, batch_of: Callable[[Connection], Awaitable[Batch]]) -> None:
+    """Ingest the batch that `batch_of` makes in the transaction; again, when the database sees writers in a circle.
+
+    Raises:
+        ApiError: see `store`.
+    """
     for attempt in range(_ATTEMPTS):
         try:
             async with services.database.transaction(CONNECTION_SECONDS) as connection:
-                await ingest(connection, await _resolve(connection, caller, submission))
+                await ingest(connection, await batch_of(connection))
             return
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
-            log.warning("ingest_conflict", tenant_id=str(caller.tenant_id), attempt=attempt)
+            log.warning("ingest_conflict", attempt=attempt)
             await asyncio.sleep(0.05 * 2**attempt)
         except FeedbackConflictError as error:
             raise ConflictError(str(error)) from None

@@ -35,7 +35,7 @@ class ForeignProjectError(Exception):
 class Batch:
     """Changes of one request, in order, with every project resolved into `projects`.
 
-    With `only_project` every run touched must belong to that project.
+    With `only_project` every run that is named must belong to that project.
     """
 
     tenant_id: UUID
@@ -136,9 +136,11 @@ class _Ingestion:
         allowed = self._batch.only_project
         if allowed is None:
             return
+        # Sums of ancestors in other projects may change: a trace may span projects, and the sums are ours.
+        named = self._runs.keys() | {change.run_id for change in self._batch.feedback}
         touched: Iterable[UUID | None] = [
             *(run.values["session_id"] for run in self._runs.values()),
-            *(key.session_id for key in self._keys.values()),
+            *(key.session_id for run_id, key in self._keys.items() if run_id in named),
         ]
         if any(project_id != allowed for project_id in touched):
             raise ForeignProjectError("This key may only write to its deployment's project.")

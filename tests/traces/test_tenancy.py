@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import httpx
 
 from storage.database import Database
 from storage.ids import new_id
-from storage.tenancy import create_key
 from tests.conftest import Workspace
-from tests.traces.wire import root_run
+from tests.traces.wire import new_deployment, root_run
 
 Query = Callable[..., Any]
 
@@ -43,23 +41,11 @@ async def test_another_workspaces_traces_do_not_exist(
     assert (await query(id=[run["id"]]))[0]["name"] == "run"
 
 
-async def _deployment(database: Database, tenant_id: UUID, name: str) -> tuple[UUID, str]:
-    deployment_id = new_id()
-    async with database.transaction() as connection:
-        await connection.execute(
-            "INSERT INTO deployments (id, tenant_id, name, source, status, listener_id)"
-            " VALUES (%s, %s, %s, 'internal_source', 'READY', '00000000-0000-4000-8000-000000000001')",
-            (deployment_id, tenant_id, name),
-        )
-        key = await create_key(connection, tenant_id, "t", scope="tracing", deployment_id=deployment_id)
-    return deployment_id, key
-
-
 async def test_a_tracing_key_writes_only_to_its_deployments_project(
     workspace: Workspace, database: Database, query: Query
 ) -> None:
     name = f"agent-{new_id().hex[-12:]}"
-    _, key = await _deployment(database, workspace.tenant_id, name)
+    _, key = await new_deployment(database, workspace.tenant_id, name)
     foreign = root_run(session_name="somebody's")
     assert (await ingest(workspace, foreign)).status_code == 202
     own, unnamed = root_run(session_name=name), root_run(session_name=None)

@@ -4,7 +4,11 @@ import json
 import uuid
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
+from storage.database import Database
+from storage.ids import new_id
+from storage.tenancy import create_key
 from storage.traces.order import segment_of
 
 BOUNDARY = "9f1c7e0a5b7d4d8f"
@@ -43,3 +47,16 @@ def root_run(**fields: Any) -> dict[str, Any]:
         "inputs": {"question": "?"},
         **fields,
     }
+
+
+async def new_deployment(database: Database, tenant_id: UUID, name: str) -> tuple[UUID, str]:
+    """A deployment that only traces: its id, and the key its workers would hold."""
+    deployment_id = new_id()
+    async with database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO deployments (id, tenant_id, name, source, status, listener_id)"
+            " VALUES (%s, %s, %s, 'internal_source', 'READY', '00000000-0000-4000-8000-000000000001')",
+            (deployment_id, tenant_id, name),
+        )
+        key = await create_key(connection, tenant_id, "t", scope="tracing", deployment_id=deployment_id)
+    return deployment_id, key
