@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets as random_secrets
-import shutil
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,12 +12,16 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.archive import UnsafeArchiveError
+from activities.compute.sandbox import ProcessSandbox
+from activities.compute.temporary import TemporaryFolders
 from activities.heartbeats import heartbeats
+from activities.package_installer import BuildPlace, PackageInstaller
 from activities.project_config import ProjectConfig, ProjectConfigError, read_project_config
-from activities.python_environment import PythonEnvironments
+from activities.python_environment import PythonEnvironments, RevisionEnvironment
+from activities.removal import remove_tree
 from activities.revision_log import RevisionLog
 from activities.source import RepositorySource, Source, SourceError, UploadedSource
-from activities.subprocesses import ToolFailedError, inherited_environment, run_tool
+from activities.subprocesses import ToolFailedError, run_tool
 from settings import Settings
 from storage.database import Database
 from storage.objects import ObjectStore
@@ -42,17 +45,28 @@ class BuildActivities:
     """Builds of one listener, under `folder`. Failures that the user has to correct are returned, not raised."""
 
     def __init__(
-        self, database: Database, secrets: SecretBox, objects: ObjectStore, settings: Settings, folder: Path
+        self,
+        database: Database,
+        secrets: SecretBox,
+        objects: ObjectStore,
+        settings: Settings,
+        folder: Path,
+        sandbox: ProcessSandbox,
+        temporary: TemporaryFolders,
     ) -> None:
         self._database = database
         self._secrets = secrets
         self._settings = settings
+        self._sandbox = sandbox
+        self._temporary = temporary
         self._sources: dict[str, Source] = {
             "internal_source": UploadedSource(database, objects, settings),
-            "github": RepositorySource(settings),
+            "github": RepositorySource(settings, sandbox),
         }
         self._folder = folder.resolve()
-        self._environments = PythonEnvironments(self._folder, settings.runtime_path)
+        self._environments = PythonEnvironments(
+            self._folder, settings.runtime_path, PackageInstaller(sandbox)
+        )
 
     @activity.defn(name=BUILD_REVISION)
     async def build(self, build: BuildRevision) -> StepResult:
@@ -70,48 +84,79 @@ class BuildActivities:
             except TimeoutError:
                 failure = f"The build did not end within {build.limit_seconds:g} s."
             except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
+                await asyncio.to_thread(remove_tree, folder)
                 raise
             else:
                 if not await self._keep(ref, made):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    await asyncio.to_thread(remove_tree, folder)
                 output.write("Build finished.")
                 return StepResult()
-            shutil.rmtree(folder, ignore_errors=True)
+            await asyncio.to_thread(remove_tree, folder)
             output.write(failure, "ERROR")
             return StepResult(output.masked(failure)[:_LONGEST_REASON])
 
     async def _make(self, revision: Revision, folder: Path, output: RevisionLog) -> dict[str, Any]:
         """The build's record, as it is stored with the revision."""
-        project = folder / "project"
-        project.mkdir(parents=True)
-        commit = await self._sources[revision.source].fetch(revision, project, output)
+        async with self._temporary.folder() as temporary:
+            workspace = str(revision.tenant_id)
+            place = BuildPlace(
+                workspace=workspace,
+                project=folder / "project",
+                environment=folder / "environment",
+                home=folder / "home",
+                temporary=temporary,
+                cache=self._folder / "caches" / workspace,
+                on_line=output.write,
+            )
+            for made in (place.project, place.home):
+                made.mkdir(parents=True)
+            return await self._make_in(revision, folder, place, output)
+
+    async def _make_in(
+        self, revision: Revision, folder: Path, place: BuildPlace, output: RevisionLog
+    ) -> dict[str, Any]:
+        commit = await self._sources[revision.source].fetch(revision, place.project, output)
         config_path = revision.source_revision_config.get("langgraph_config_path", "langgraph.json")
-        config = await asyncio.to_thread(read_project_config, project, config_path)
+        config = await asyncio.to_thread(read_project_config, place.project, config_path)
         for key in config.ignored:
             output.write(f"Key `{key}` of {config_path} has no meaning here and is ignored.", "WARNING")
-        python = await self._environments.prepare(config, project, folder / "environment", output.write)
-        await self._run_commands(revision, config, project, folder / "environment", output)
-        return {"folder": str(folder), "config": str(config.path), "python": str(python), "commit": commit}
+        environment = await self._environments.prepare(config, place)
+        await self._run_commands(revision, config, environment, place)
+        return {
+            "folder": str(folder),
+            "config": str(config.path),
+            "python": str(environment.python),
+            "commit": commit,
+            # Read as they were before any code of the project ran: what a worker may read must not be its own choice.
+            "readable": [str(path) for path in environment.readable],
+        }
 
     async def _run_commands(
-        self, revision: Revision, config: ProjectConfig, project: Path, environment: Path, output: RevisionLog
+        self, revision: Revision, config: ProjectConfig, environment: RevisionEnvironment, place: BuildPlace
     ) -> None:
         """The project's own commands, which see its environment and none of its secrets."""
+        tools = place.environment / "bin"
         variables = {
-            **inherited_environment(),
-            "HOME": str(environment.parent),
-            "VIRTUAL_ENV": str(environment),
-            "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
+            **place.variables(),
+            "VIRTUAL_ENV": str(place.environment),
+            "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}",
         }
-        for key, cwd in (("install_command", project), ("build_command", config.path.parent)):
+        policy = self._sandbox.policy(read=environment.readable, write=place.changeable())
+        for key, cwd in (("install_command", place.project), ("build_command", config.path.parent)):
             command = revision.source_config.get(key)
             if not command:
                 continue
             if not self._settings.trust_project_builds:
                 raise ProjectConfigError(f"`{key}` is switched off in this installation.")
-            output.write(f"$ {command}")
-            await run_tool(["/bin/sh", "-c", command], cwd=cwd, environment=variables, on_line=output.write)
+            place.cache.mkdir(parents=True, exist_ok=True)
+            place.on_line(f"$ {command}")
+            await run_tool(
+                ["/bin/sh", "-c", command],
+                cwd=cwd,
+                environment=variables,
+                on_line=place.on_line,
+                policy=policy,
+            )
 
     async def _begin(self, ref: RevisionRef) -> Revision:
         """The revision, at BUILDING.

@@ -15,6 +15,8 @@ import structlog
 from activities.build import BuildActivities
 from activities.compute.process import ProcessCompute
 from activities.compute.protocol import CannotStartError, Compute
+from activities.compute.sandbox import ProcessSandbox, SandboxMissingError
+from activities.compute.temporary import TemporaryFolders
 from activities.workers import WorkerActivities
 from settings import Settings
 from storage.database import Database
@@ -39,7 +41,7 @@ async def open_listener(settings: Settings, database: Database) -> AsyncIterator
     """The activities of the listener's queue, while its compute runs what the database says should run.
 
     Raises:
-        ListenerError: no such listener, or another process is it already.
+        ListenerError: no such listener, or another process is it already; or projects cannot be confined as demanded.
     """
     listener_id = UUID(settings.listener_id)
     async with database.connection() as connection:
@@ -54,16 +56,33 @@ async def open_listener(settings: Settings, database: Database) -> AsyncIterator
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(_alone(folder / "lock"))
         objects = await stack.enter_async_context(open_object_store(settings))
-        compute = await stack.enter_async_context(_compute(listener, database, secrets, settings, folder))
+        sandbox = _sandbox(settings)
+        temporary = TemporaryFolders(folder / "temporary-folder")
+        compute = await stack.enter_async_context(
+            _compute(listener, database, secrets, settings, folder, sandbox, temporary)
+        )
         reconciling = asyncio.create_task(_reconcile_for_ever(database, listener_id, compute))
         stack.push_async_callback(_cancel, reconciling)
-        builds = BuildActivities(database, secrets, objects, settings, folder)
+        builds = BuildActivities(database, secrets, objects, settings, folder, sandbox, temporary)
         workers = WorkerActivities(database, compute)
         yield [builds.build, workers.start, workers.watch, workers.stop, workers.remove_deployment]
 
 
+def _sandbox(settings: Settings) -> ProcessSandbox:
+    try:
+        return ProcessSandbox.open(settings)
+    except SandboxMissingError as error:
+        raise ListenerError(str(error)) from error
+
+
 def _compute(
-    listener: Listener, database: Database, secrets: SecretBox, settings: Settings, folder: Path
+    listener: Listener,
+    database: Database,
+    secrets: SecretBox,
+    settings: Settings,
+    folder: Path,
+    sandbox: ProcessSandbox,
+    temporary: TemporaryFolders,
 ) -> Compute:
     if listener.compute_type == "k8s":
         # Here, because the client's thousands of models take seconds to import.
@@ -71,7 +90,7 @@ def _compute(
 
         namespaces = listener.compute_config.get("k8s_namespaces")
         return KubernetesCompute(database, secrets, settings, namespaces)
-    return ProcessCompute(database, secrets, settings, folder)
+    return ProcessCompute(database, secrets, settings, folder, sandbox, temporary)
 
 
 async def _reconcile_for_ever(database: Database, listener_id: UUID, compute: Compute) -> None:

@@ -3,101 +3,133 @@
 Two layers. The lower one holds the runtime and every package that the project asks for; it is named after the hash
 of what was asked, and shared by all revisions that ask for the same. The upper one is a revision's own: it sees the
 lower one, and has the project's own packages installed as editable.
+
+Code that comes with a project or a package never runs with write access to anything that workspaces share. What is
+shared is made of wheels alone, which are unpacked without running anything. Where something has to be built, it is
+built with a package cache of the workspace's own, into a lower layer of the workspace's own.
 """
 
 import asyncio
 import hashlib
 import re
 import secrets as random_secrets
-import shutil
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
 
+from activities.package_installer import BuildPlace, OnLine, PackageInstaller, VirtualEnvironment
 from activities.project_config import ProjectConfig, ProjectConfigError, is_local
-from activities.subprocesses import inherited_environment, run_tool
+from activities.removal import remove_tree
+from activities.subprocesses import ToolFailedError
 
-_FORMAT = 1
+_FORMAT = 2
 _LARGEST_REQUIREMENTS_BYTES = 1024 * 1024
 # Lines of a requirements file that refer to other files: their content then decides, too.
 _REFERS_TO_FILES = re.compile(r"^\s*(-|\.|/|file:)|@\s*(\.|/|file:)", re.MULTILINE)
 
-OnLine = Callable[[str], None]
+_Install = Callable[[VirtualEnvironment, list[str], Path, list[Path], BuildPlace], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class RevisionEnvironment:
+    """The upper environment of a revision, the lower one behind it, and where their interpreter is installed."""
+
+    upper: VirtualEnvironment
+    lower: Path
+
+    @property
+    def python(self) -> Path:
+        return self.upper.folder / "bin" / "python"
+
+    @property
+    def readable(self) -> list[Path]:
+        """What whoever uses the environment has to read besides its own folder."""
+        return [self.lower, *self.upper.readable]
 
 
 class PythonEnvironments:
     """All environments of a listener, under `folder`."""
 
-    def __init__(self, folder: Path, runtime: Path | None) -> None:
+    def __init__(self, folder: Path, runtime: Path | None, installer: PackageInstaller) -> None:
         self._folder = folder.resolve()
         self._runtime = runtime
+        self._installer = installer
         self._locks: dict[str, asyncio.Lock] = {}
-        self._uv = Path(sys.executable).with_name("uv")
 
-    async def prepare(self, config: ProjectConfig, project: Path, upper: Path, on_line: OnLine) -> Path:
-        """The interpreter of a new environment at `upper` for an unpacked project.
+    async def prepare(self, config: ProjectConfig, place: BuildPlace) -> RevisionEnvironment:
+        """A new environment for an unpacked project.
 
         Raises:
             ToolFailedError: `uv` could not install what the project asks for.
             ProjectConfigError: a file that lists packages cannot be used.
         """
-        lower = await self._lower(config, project, on_line)
-        await self._run(
-            "venv",
-            "--quiet",
-            "--python",
-            await self._interpreter(config),
-            str(upper),
-            cwd=project,
-            on_line=on_line,
-        )
-        _see(upper, lower)
         packages = [folder for folder in _local_folders(config) if _is_package(folder)]
+        lower = await self._lower(config, place)
+        upper = await self._installer.make_environment(
+            place.environment, self._interpreter(config), place.project, place.on_line
+        )
+        _see(upper.folder, lower)
         if packages:
             editable = [part for folder in packages for part in ("--editable", str(folder))]
-            await self._install(upper, ["--no-deps", *editable], project, on_line)
-        return upper / "bin" / "python"
+            await self._installer.build(upper, ["--no-deps", *editable], place.project, [lower], place)
+        return RevisionEnvironment(upper, lower)
 
-    async def _lower(self, config: ProjectConfig, project: Path, on_line: OnLine) -> Path:
-        interpreter = await self._interpreter(config)
-        wheel = await self._runtime_wheel(on_line)
-        arguments = _requirement_arguments(config)
-        key = _key(interpreter, wheel, config, project)
-        target = self._folder / "environments" / key
+    async def _lower(self, config: ProjectConfig, place: BuildPlace) -> Path:
+        interpreter = self._interpreter(config)
+        wheel = await self._runtime_wheel(place.on_line)
+        key = _key(interpreter, wheel, config, place.project)
+        shared = self._folder / "environments" / key
+        own = shared.with_name(f"{key}-{place.workspace}")
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if target.exists():
-                on_line(f"Reusing the environment {key}: nothing that the project asks for has changed.")
-                return target
-            draft = target.with_name(f"{key}.{random_secrets.token_hex(4)}.draft")
+            for found in (shared, own):
+                if found.exists():
+                    place.on_line(
+                        f"Reusing the environment {key}: nothing that the project asks for has changed."
+                    )
+                    return found
+            what = [str(wheel), *_requirement_arguments(config)]
+            lines: list[str] = []
+            quiet = replace(place, on_line=lines.append)
             try:
-                await self._run(
-                    "venv",
-                    "--quiet",
-                    "--relocatable",
-                    "--python",
-                    interpreter,
-                    str(draft),
-                    cwd=project,
-                    on_line=on_line,
-                )
-                await self._install(draft, [str(wheel), *arguments], config.path.parent, on_line)
-                _put_in_place(draft, target)
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
-        return target
+                await self._make_lower(shared, interpreter, self._installer.unpack, what, config, quiet)
+            except ToolFailedError:
+                place.on_line("Not all packages are to be had as wheels: building for this workspace alone.")
+                await self._make_lower(own, interpreter, self._installer.build, what, config, place)
+                return own
+            for line in lines:
+                place.on_line(line)
+        return shared
 
-    async def _install(self, environment: Path, what: list[str], cwd: Path, on_line: OnLine) -> None:
-        python = environment / "bin" / "python"
-        await self._run("pip", "install", "--python", str(python), *what, cwd=cwd, on_line=on_line)
+    async def _make_lower(
+        self,
+        target: Path,
+        interpreter: str,
+        install: _Install,
+        what: list[str],
+        config: ProjectConfig,
+        place: BuildPlace,
+    ) -> None:
+        """Made aside and renamed, so that what is there is whole."""
+        draft = target.with_name(f"{target.name}.{random_secrets.token_hex(4)}.draft")
+        try:
+            made = await self._installer.make_environment(
+                draft, interpreter, place.project, place.on_line, relocatable=True
+            )
+            await install(made, what, config.path.parent, [Path(what[0])], place)
+            await self._installer.compile(made, target, place)
+            _put_in_place(draft, target)
+        finally:
+            await asyncio.to_thread(remove_tree, draft)
 
-    async def _interpreter(self, config: ProjectConfig) -> str:
+    def _interpreter(self, config: ProjectConfig) -> str:
         """The listener's own interpreter, unless the project asks for another version; uv finds or fetches it."""
         own = f"{sys.version_info.major}.{sys.version_info.minor}"
         if config.python_version in (None, own):
-            return sys.executable
+            return str(getattr(sys, "_base_executable", sys.executable))
         return config.python_version or own
 
     async def _runtime_wheel(self, on_line: OnLine) -> Path:
@@ -116,30 +148,11 @@ class PythonEnvironments:
             draft = folder.with_name(f"{key}.{random_secrets.token_hex(4)}.draft")
             draft.mkdir(parents=True)
             try:
-                await self._run(
-                    "build",
-                    "--quiet",
-                    "--wheel",
-                    "--out-dir",
-                    str(draft),
-                    str(source),
-                    cwd=draft,
-                    on_line=on_line,
-                )
+                await self._installer.build_wheel(source, draft, on_line)
                 _put_in_place(draft, folder)
             finally:
-                shutil.rmtree(draft, ignore_errors=True)
+                await asyncio.to_thread(remove_tree, draft)
         return next(folder.glob("*.whl"))
-
-    async def _run(self, *arguments: str, cwd: Path, on_line: OnLine) -> None:
-        environment = {
-            **inherited_environment(),
-            "HOME": str(Path.home()),
-            "NO_COLOR": "1",
-            "UV_NO_PROGRESS": "1",
-            "UV_NO_CONFIG": "1",
-        }
-        await run_tool([self._uv, *arguments], cwd=cwd, environment=environment, on_line=on_line)
 
 
 def _see(upper: Path, lower: Path) -> None:
@@ -207,7 +220,8 @@ def _key(interpreter: str, wheel: Path, config: ProjectConfig, project: Path) ->
                 raise ProjectConfigError(f"{path.name} is larger than {_LARGEST_REQUIREMENTS_BYTES} bytes.")
             text = path.read_text(errors="replace")
             parts.append(text)
-            refers = path.name == "setup.py" or "sources" in text or "dynamic" in text
+            static = path.name == "requirements.txt" or "project" in _pyproject(folder)
+            refers = not static or "sources" in text or "dynamic" in text
             if refers or (path.name == "requirements.txt" and _REFERS_TO_FILES.search(text)):
                 parts.append(_tree_hash(project))
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:20]

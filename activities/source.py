@@ -7,6 +7,7 @@ from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from activities.archive import extract_project
+from activities.compute.sandbox import ProcessSandbox
 from activities.revision_log import RevisionLog
 from activities.subprocesses import inherited_environment, run_tool
 from settings import Settings
@@ -74,8 +75,9 @@ class UploadedSource:
 class RepositorySource:
     """`github`: a git repository by its clone URL, or a folder of the host below the one that operators allow."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, sandbox: ProcessSandbox) -> None:
         self._settings = settings
+        self._sandbox = sandbox
 
     async def fetch(self, revision: Revision, project: Path, output: RevisionLog) -> str | None:
         """Implements `Source.fetch`."""
@@ -86,7 +88,7 @@ class RepositorySource:
             await asyncio.to_thread(shutil.copytree, folder, project, symlinks=True, dirs_exist_ok=True)
             commit = None
         else:
-            commit = await self._clone(url, ref, project, output)
+            commit = await self._clone(url, ref, folder, project, output)
         await asyncio.to_thread(self._check, project)
         return commit
 
@@ -105,7 +107,9 @@ class RepositorySource:
             raise SourceError(f"The folder '{folder}' does not exist.")
         return folder
 
-    async def _clone(self, url: str, ref: str, project: Path, output: RevisionLog) -> str:
+    async def _clone(
+        self, url: str, ref: str, folder: Path | None, project: Path, output: RevisionLog
+    ) -> str:
         """One commit without its history; the commit's id."""
         if ref.startswith("-") or any(character.isspace() for character in ref):
             raise SourceError(f"'repo_ref' is not a branch, tag or commit: '{ref}'.")
@@ -122,9 +126,18 @@ class RepositorySource:
             "GIT_CONFIG_VALUE_0": "*",
         }
 
+        # What is fetched is a stranger's, and so are the tools' ways of reading it.
+        policy = self._sandbox.policy(read=[folder] if folder else [], write=[project])
+
         async def git(*arguments: str) -> list[str]:
             printed: list[str] = []
-            await run_tool(["git", *arguments], cwd=project, environment=environment, on_line=printed.append)
+            await run_tool(
+                ["git", *arguments],
+                cwd=project,
+                environment=environment,
+                on_line=printed.append,
+                policy=policy,
+            )
             for line in printed:
                 output.write(line)
             return printed

@@ -1,11 +1,14 @@
-"""Stands between the listener and one revision worker, so that nothing the worker starts outlives either.
+"""Stands between the listener and one worker or tool, so that nothing that it starts outlives either.
 
 Run as a script with the standard library alone: `launcher.py <listener pid> <cpus> <command> ...`. It ends with the
-worker's exit code. SIGTERM is passed on to the worker; when the listener dies, everything is killed at once.
+command's exit code. SIGTERM is passed on to the command; on SIGUSR1, and when the listener dies, everything is killed
+at once. The variable SLIPWAY_SANDBOX_POLICY, which the command does not get, says what it is confined to: the command
+only, so that it cannot signal its launcher.
 """
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import sys
@@ -14,10 +17,12 @@ from types import FrameType
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LISTENER_DIED = signal.SIGUSR1
+_POLICY_VARIABLE = "SLIPWAY_SANDBOX_POLICY"
 
 
 def main() -> None:
     listener, cpus, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    policy = os.environ.pop(_POLICY_VARIABLE, None)
     worker = 0
 
     def on_listener_died(_: int, __: FrameType | None) -> None:
@@ -42,21 +47,32 @@ def main() -> None:
     me = os.getpid()
     worker = os.fork()
     if worker == 0:
-        _become(command, me)
+        _become(command, me, policy)
     os._exit(_wait_for(worker))
 
 
-def _become(command: list[str], launcher: int) -> None:
+def _become(command: list[str], launcher: int, policy: str | None) -> None:
     for number in (_LISTENER_DIED, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != launcher:
         os._exit(1)
     try:
-        os.execv(command[0], command)
+        if policy is not None:
+            _restrict(policy)
+        os.execvp(command[0], command)
     except OSError as error:
         sys.stderr.write(f"ERROR {command[0]}: {error.strerror}\n")
+        sys.stderr.flush()
     os._exit(127)
+
+
+def _restrict(policy: str) -> None:
+    # Run as a script and isolated, this process does not find its own package by itself.
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))  # noqa: PTH120
+    from activities.compute.landlock import restrict
+
+    restrict(**json.loads(policy))
 
 
 def _wait_for(worker: int) -> int:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import math
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -14,8 +13,11 @@ from types import TracebackType
 import structlog
 
 from activities.compute.protocol import CannotStartError
+from activities.compute.sandbox import ProcessSandbox
+from activities.compute.temporary import TemporaryFolders
 from activities.compute.worker_environment import process_environment, worker_environment
 from activities.compute.worker_process import WorkerProcess
+from activities.removal import remove_tree
 from activities.revision_log import RevisionLog
 from activities.subprocesses import OWNER_VARIABLE
 from settings import Settings
@@ -47,10 +49,20 @@ class _RunningSet:
 class ProcessCompute:
     """`async with ProcessCompute(...)`: on entering, what an earlier listener left is killed; on leaving, all is."""
 
-    def __init__(self, database: Database, secrets: SecretBox, settings: Settings, folder: Path) -> None:
+    def __init__(
+        self,
+        database: Database,
+        secrets: SecretBox,
+        settings: Settings,
+        folder: Path,
+        sandbox: ProcessSandbox,
+        temporary: TemporaryFolders,
+    ) -> None:
         self._database = database
         self._secrets = secrets
         self._settings = settings
+        self._sandbox = sandbox
+        self._temporary = temporary
         self._folder = folder.resolve()
         self._owner = f"{settings.listener_id} {self._folder}"
         self._sets: dict[str, _RunningSet] = {}
@@ -60,6 +72,7 @@ class ProcessCompute:
         # Inherited by all that is started from here on, tools of builds among them.
         os.environ[OWNER_VARIABLE] = self._owner
         await asyncio.to_thread(_kill_leftovers, self._owner)
+        await asyncio.to_thread(self._temporary.open)
         return self
 
     async def __aexit__(
@@ -67,6 +80,7 @@ class ProcessCompute:
     ) -> None:
         """The host goes down with the listener: runs in flight are resumed when it is back."""
         await asyncio.gather(*(self._end(worker_set_id, 5.0) for worker_set_id in list(self._sets)))
+        await asyncio.to_thread(self._temporary.close)
 
     async def start(self, worker_set: WorkerSet, deployment: Deployment, revision: Revision) -> None:
         """Implements `Compute.start`."""
@@ -97,6 +111,14 @@ class ProcessCompute:
         running = _RunningSet(worker_set, stack)
         self._sets[str(worker_set.id)] = running
         environment = process_environment(variables, build)
+        folder = Path(build["folder"])
+        await asyncio.to_thread((folder / "home").mkdir, exist_ok=True)
+
+        def policy(temporary: Path) -> str | None:
+            return self._sandbox.policy(
+                read=[folder / "environment", *map(Path, build.get("readable", []))],
+                write=[folder / "project", folder / "home", temporary],
+            )
 
         def launch() -> WorkerProcess:
             return WorkerProcess(
@@ -105,6 +127,8 @@ class ProcessCompute:
                 Path(build["config"]).parent,
                 output,
                 lambda: self._report(running),
+                temporary=self._temporary,
+                policy=policy,
                 cpus=math.ceil(_limit(spec, "cpu", "cpu_limit")),
                 memory_limit_bytes=int(_limit(spec, "memory_mb", "memory_limit_mb")) * 2**20,
             )
@@ -146,9 +170,7 @@ class ProcessCompute:
     async def remove_deployment(self, deployment_id: str, revision_ids: list[str]) -> None:
         """Implements `Compute.remove_deployment`."""
         for revision_id in revision_ids:
-            await asyncio.to_thread(
-                shutil.rmtree, self._folder / "revisions" / revision_id, ignore_errors=True
-            )
+            await asyncio.to_thread(remove_tree, self._folder / "revisions" / revision_id)
 
     async def _end(self, worker_set_id: str, grace_seconds: float) -> None:
         running = self._sets.get(worker_set_id)

@@ -74,7 +74,7 @@ def process_environment(variables: dict[str, str], build: dict[str, str]) -> dic
     return {
         **variables,
         "SLIPWAY_PROJECT_CONFIG": build["config"],
-        "HOME": build["folder"],
+        "HOME": str(Path(build["folder"]) / "home"),
         "VIRTUAL_ENV": str(environment.parent),
         "PATH": f"{environment}{os.pathsep}{variables.get('PATH', '/usr/bin:/bin')}",
     }

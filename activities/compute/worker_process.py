@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,12 +12,12 @@ from typing import Any
 
 import structlog
 
+from activities.compute.temporary import TemporaryFolders
 from activities.revision_log import RevisionLog
-from activities.subprocesses import kill_group, read_lines
+from activities.subprocesses import launched, read_lines
 
 log = structlog.get_logger()
 
-_LAUNCHER = Path(__file__).with_name("launcher.py")
 _READ_LIMIT = 1024 * 1024
 _FIRST_DELAY_SECONDS = 0.5
 _LONGEST_DELAY_SECONDS = 30.0
@@ -38,11 +37,16 @@ class WorkerProcess:
         output: RevisionLog,
         on_change: Callable[[], None],
         *,
+        temporary: TemporaryFolders,
+        policy: Callable[[Path], str | None],
         cpus: int = 0,
         memory_limit_bytes: int = 0,
     ) -> None:
-        self._command = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), str(cpus), *command]
+        self._command = command
         self._environment = dict(environment)
+        self._temporary = temporary
+        self._policy = policy
+        self._cpus = cpus
         self._cwd = cwd
         self._output = output
         self._on_change = on_change
@@ -104,10 +108,17 @@ class WorkerProcess:
             delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
 
     async def _run_once(self) -> int:
+        async with self._temporary.folder() as temporary:
+            environment = {**self._environment, "TMPDIR": str(temporary)}
+            return await self._run_launched(
+                *launched(self._command, environment, self._policy(temporary), self._cpus)
+            )
+
+    async def _run_launched(self, line: Sequence[str], environment: Mapping[str, str]) -> int:
         process = await asyncio.create_subprocess_exec(
-            *self._command,
+            *line,
             cwd=self._cwd,
-            env=self._environment,
+            env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -126,7 +137,6 @@ class WorkerProcess:
         finally:
             reading.cancel()
             watching.cancel()
-            kill_group(process.pid)
 
     def _on_line(self, line: str) -> None:
         self._last_lines.append(line)
@@ -147,16 +157,23 @@ class WorkerProcess:
                 self._output.write(
                     f"The worker uses {used // 2**20} MB, more than its {limit} MB: killed.", "ERROR"
                 )
-                kill_group(launcher)
+                self._signal(signal.SIGUSR1)
                 return
 
 
-def _resident_bytes(session: int) -> int:
-    """Memory of all processes of a session."""
-    pages = 0
+def _resident_bytes(launcher: int) -> int:
+    """Memory of a launcher and everything below it: what starts there can leave its session, not its launcher."""
+    parents: dict[int, int] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with contextlib.suppress(OSError):
-                if int((path / "stat").read_text().rpartition(")")[2].split()[3]) == session:
-                    pages += int((path / "statm").read_text().split()[1])
+                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+    pages = 0
+    for process in parents:
+        ancestor = process
+        while ancestor not in (0, launcher):
+            ancestor = parents.get(ancestor, 0)
+        if ancestor == launcher:
+            with contextlib.suppress(OSError):
+                pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -133,9 +133,8 @@ async def test_upload_urls_work_once_for_their_own_deployment_and_within_limits(
     assert (await other_workspace.client.post(f"/v2/deployments/{one['id']}/upload-url")).status_code == 404
 
 
-async def test_a_graph_that_forks_leaves_nothing_behind(workspace: Workspace, tmp_path: Path) -> None:
-    note = tmp_path / "pids"
-    code = f"""
+async def test_a_graph_that_forks_leaves_nothing_behind(workspace: Workspace) -> None:
+    code = """
 import os, time
 for detach in (False, True):
     if os.fork() == 0:
@@ -143,13 +142,14 @@ for detach in (False, True):
             os.setsid()
         if os.fork() == 0:
             time.sleep(3600)
-        with open({str(note)!r}, "a") as file:
-            file.write(f"{{os.getpid()}}\\n")
+        with open("pids", "a") as file:
+            file.write(f"{os.getpid()}\\n")
         time.sleep(3600)
 """
+    answer = ECHO.replace('"VERSION"', 'open("pids").read()')
     deployment = await create(workspace.client)
-    await deploy(workspace.client, deployment["id"], {"agent.py": code + ECHO, "langgraph.json": config()})
-    pids = [int(line) for line in note.read_text().split()]
+    await deploy(workspace.client, deployment["id"], {"agent.py": code + answer, "langgraph.json": config()})
+    pids = [int(line) for line in (await ask(workspace.client, deployment["name"])).split()]
     assert len(pids) == 2 and all(_is_alive(pid) for pid in pids)
     await workspace.client.delete(f"/v2/deployments/{deployment['id']}")
     await _wait(lambda: not any(_is_alive(pid) for pid in pids), "the forked processes to be gone")

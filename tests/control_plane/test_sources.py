@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from activities.compute.sandbox import ProcessSandbox
 from activities.revision_log import RevisionLog
 from activities.source import RepositorySource, SourceError
 from activities.subprocesses import ToolFailedError
@@ -63,7 +64,8 @@ async def _fetch(tmp_path: Path, url: str, ref: str) -> tuple[Path, str | None]:
     project = tmp_path / "project"
     project.mkdir()
     output: Any = _Output()
-    source = RepositorySource(Settings(local_source_root=tmp_path / "host"))
+    settings = Settings(local_source_root=tmp_path / "host")
+    source = RepositorySource(settings, ProcessSandbox.open(settings))
     assert isinstance(output, RevisionLog | _Output)
     return project, await source.fetch(_revision(url, ref), project, output)
 
