@@ -61,6 +61,7 @@ def write_connections(home: Home, settings: Settings, addresses: Addresses) -> N
         "SLIPWAY_API_HOST": settings.api_host,
         "SLIPWAY_API_PORT": str(settings.api_port),
         "SLIPWAY_PUBLIC_URL": settings.public_url,
+        "SLIPWAY_INTERNAL_URL": settings.internal_url,
         "TEMPORAL_ADDRESS": addresses.temporal,
         "SLIPWAY_TEMPORAL_PORT": str(settings.temporal_port),
         "SLIPWAY_TEMPORAL_UI_PORT": str(settings.temporal_ui_port),

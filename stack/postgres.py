@@ -30,6 +30,8 @@ _OPTIONS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
     "max_connections": "200",
+    # For the platform's role: workers, however many, leave it these.
+    "reserved_connections": "70",
     "shared_buffers": "256MB",
     "effective_cache_size": "1GB",
     "work_mem": "8MB",
@@ -94,6 +96,9 @@ class EmbeddedPostgres:
                         sql.Identifier(ROLE), sql.Literal(self.credentials.postgres_password)
                     )
                 )
+            connection.execute(
+                sql.SQL("GRANT pg_use_reserved_connections TO {}").format(sql.Identifier(ROLE))
+            )
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone():
                 connection.execute(
                     sql.SQL("CREATE DATABASE {} OWNER {}").format(

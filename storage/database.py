@@ -12,6 +12,9 @@ from psycopg_pool import AsyncConnectionPool
 
 Connection = AsyncConnection[DictRow]
 
+# Also how long a request takes to say that the database is away.
+_WAIT_SECONDS = 4.0
+
 
 def dump_json(value: Any) -> bytes:
     """JSON text of `value`: plain types, dataclasses, datetimes and UUIDs."""
@@ -32,7 +35,7 @@ class Database:
             min_size=2,
             max_size=pool_size,
             open=False,
-            timeout=10.0,
+            timeout=_WAIT_SECONDS,
             # By default the pool waits between attempts as long as the outage has lasted, up to minutes: given up soon,
             # the next request tries at once.
             reconnect_timeout=5.0,
@@ -52,7 +55,7 @@ class Database:
         """A connection in autocommit mode: each statement is its own transaction.
 
         Raises:
-            PoolTimeout: none was free, or none could be made, within `wait_seconds` (default 10).
+            PoolTimeout: none was free, or none could be made, within `wait_seconds` (default 4).
         """
         async with self._pool.connection(wait_seconds) as connection:
             yield connection

@@ -7,8 +7,8 @@ from psycopg import sql
 from storage.database import Connection
 
 _GROUP = "slipway_workers"
-# A role without a limit could take every connection of the server away from the platform.
-_CONNECTION_LIMIT = 200
+# A role without a limit could take every connection of the server. This part of them leaves the platform its own.
+_LARGEST_SHARE = 0.5
 
 
 def role_name(deployment_id: UUID) -> str:
@@ -21,13 +21,21 @@ async def ensure_role(connection: Connection, deployment_id: UUID, password: str
     name = role_name(deployment_id)
     cursor = await connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
     verb = "ALTER" if await cursor.fetchone() else "CREATE"
+    limit = await connection_limit(connection)
     verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     await connection.execute(
         sql.SQL(
             "{} ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE CONNECTION LIMIT {} PASSWORD {}"
-        ).format(sql.SQL(verb), sql.Identifier(name), sql.Literal(_CONNECTION_LIMIT), sql.Literal(verifier))
+        ).format(sql.SQL(verb), sql.Identifier(name), sql.Literal(limit), sql.Literal(verifier))
     )
     await connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(_GROUP), sql.Identifier(name)))
+
+
+async def connection_limit(connection: Connection) -> int:
+    """Connections that all workers of one deployment may have together, on this server."""
+    row = await (await connection.execute("SELECT current_setting('max_connections')::int AS all")).fetchone()
+    assert row is not None
+    return max(int(row["all"] * _LARGEST_SHARE), 1)
 
 
 async def drop_role(connection: Connection, deployment_id: UUID) -> None:

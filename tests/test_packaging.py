@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from compose_spec import PyCompose
 
+from settings import Settings
 from stack.settings_table import replace_table, rows
 from stack.temporal import DYNAMIC_CONFIG
 
@@ -62,6 +64,20 @@ def test_compose_sets_only_settings_that_exist(compose: dict[str, Any]) -> None:
         assert {"TEMPORAL_ADDRESS", "DATABASE_URL", "SLIPWAY_S3_ENDPOINT_URL", "SLIPWAY_SECRET_KEYS"} <= set(
             environment
         )
+
+
+def test_users_and_workers_have_an_address_each(compose: dict[str, Any]) -> None:
+    environment = compose["services"]["api"]["environment"]
+    public, internal = (
+        environment[f"SLIPWAY_{name}_URL"].partition(":-")[2] for name in ("PUBLIC", "INTERNAL")
+    )
+    assert urlsplit(public.rstrip("}")).hostname not in compose["services"], "no user can resolve it"
+    assert urlsplit(internal.rstrip("}")).hostname == "api"
+    alone = Settings(public_url="https://agents.example.com/")
+    assert alone.internal_api_url == alone.api_url == "https://agents.example.com"
+    assert (
+        Settings(public_url="https://a.example", internal_url="http://api/").internal_api_url == "http://api"
+    )
 
 
 def test_compose_holds_no_password(compose: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def worker_environment(
         "LANGSMITH_HOST_REVISION_ID": str(revision.id),
     }
     if not {"LANGSMITH_ENDPOINT", "LANGSMITH_API_KEY"} <= theirs.keys():
-        ours["LANGSMITH_ENDPOINT"] = f"{settings.api_url}/api/v1"
+        ours["LANGSMITH_ENDPOINT"] = f"{settings.internal_api_url}/api/v1"
         ours["LANGSMITH_API_KEY"] = credentials["tracing_key"]
     temporal = {name: value for name, value in os.environ.items() if name.startswith("TEMPORAL_")}
     variables = {**inherited_environment(), "LANGSMITH_TRACING": "true", **theirs, **temporal, **ours}
