@@ -14,14 +14,14 @@ from storage.database import Connection
 from storage.scope import ScopedRepository
 
 PAGE_ROWS = 500
-# Of stored, that is compressed, data; a page holds at least one row.
+# Of data as it is sent on, not as it is stored; a page holds at least one row.
 PAGE_BYTES = 1024 * 1024
 
 _PAGE = """
-SELECT seq, run_id, event, namespace, data, created_at FROM (
-    SELECT seq, run_id, event, namespace, data::text AS data, created_at,
-           sum(pg_column_size(data)) OVER (ORDER BY seq) - pg_column_size(data) AS bytes_before
-    FROM (SELECT e.* FROM thread_events e JOIN threads USING (thread_id, deployment_id)
+SELECT seq, run_id, event, namespace, data::text AS data, created_at FROM (
+    SELECT seq, run_id, event, namespace, data, created_at, sum(size) OVER (ORDER BY seq) - size AS bytes_before
+    FROM (SELECT e.*, coalesce(e.bytes, pg_column_size(e.data)) AS size
+          FROM thread_events e JOIN threads USING (thread_id, deployment_id)
           WHERE {scope} AND thread_id = %(thread_id)s AND e.seq > %(after)s AND <run>
           ORDER BY e.seq LIMIT %(rows)s) newest) sized
 WHERE bytes_before < %(bytes)s ORDER BY seq

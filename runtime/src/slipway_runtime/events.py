@@ -37,9 +37,9 @@ _SETTLE_RUN = (
 _INSERT_EVENTS = """
 WITH thread AS (
     UPDATE threads SET event_seq = event_seq + %(total)s WHERE thread_id = %(thread_id)s RETURNING event_seq)
-INSERT INTO thread_events (thread_id, seq, run_id, attempt, event, namespace, data, created_at)
+INSERT INTO thread_events (thread_id, seq, run_id, attempt, event, namespace, data, bytes, created_at)
 SELECT %(thread_id)s, thread.event_seq - %(total)s + e.place, %(run_id)s, %(attempt)s, e.event,
-       string_to_array(e.namespace, '|'), e.data::json, clock_timestamp()
+       string_to_array(e.namespace, '|'), e.data::json, octet_length(e.data), clock_timestamp()
 FROM thread, unnest(%(places)s::bigint[], %(events)s::text[], %(namespaces)s::text[], %(data)b::text[])
              AS e (place, event, namespace, data)
 """

@@ -144,13 +144,15 @@ failing = StateGraph(Asked).add_node("fail", _fail).add_edge(START, "fail").comp
 class Counted(TypedDict, total=False):
     count: int
     every_seconds: float
+    text_bytes: int
 
 
 async def _chunks_of(state: Counted) -> Counted:
     write = get_stream_writer()
     for number in range(state["count"]):
-        write({"chunk": number})
-        if state.get("every_seconds"):
+        text = {"text": "x" * state["text_bytes"]} if state.get("text_bytes") else {}
+        write({"chunk": number, **text})
+        if state.get("every_seconds") is not None:
             await asyncio.sleep(state["every_seconds"])
     return {}
 
