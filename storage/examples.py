@@ -85,3 +85,14 @@ async def dataset_splits(
         {"tenant_id": tenant_id, "dataset": dataset_id, "as_of": as_of},
     )
     return [row["split"] for row in await cursor.fetchall()]
+
+
+async def datasets_of_examples(
+    connection: Connection, tenant_id: UUID, example_ids: list[UUID]
+) -> dict[UUID, UUID]:
+    """The dataset of each example, deleted examples included; unknown ones are left out."""
+    cursor = await connection.execute(
+        "SELECT DISTINCT id, dataset_id FROM examples WHERE tenant_id = %s AND id = ANY(%s)",
+        (tenant_id, example_ids),
+    )
+    return {row["id"]: row["dataset_id"] for row in await cursor.fetchall()}

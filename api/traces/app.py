@@ -18,6 +18,10 @@ from api.traces.otel import router as otel_router
 from api.traces.projects import router as projects_router
 from api.traces.run_stats import router as run_stats_router
 from api.traces.runs import router as runs_router
+from api.traces.v2.experiment_runs import router as v2_experiment_runs_router
+from api.traces.v2.runs import router as v2_runs_router
+from api.traces.v2.threads import router as v2_threads_router
+from api.traces.v2.traces import router as v2_traces_router
 
 PREFIXES = ("/api/v1", "/api", "")
 _AREAS = (
@@ -37,6 +41,9 @@ _AREAS = (
     experiments_router,
     attachments_router,
 )
+# Only what `api/control_plane` does not have at `/v2`.
+_V2_PREFIXES = ("/api/v2",)
+_V2_AREAS = (v2_runs_router, v2_traces_router, v2_threads_router, v2_experiment_runs_router)
 _PLATFORM_PREFIXES = ("/api/v1/platform", "/v1/platform", "/platform")
 
 
@@ -46,6 +53,9 @@ def traces_router() -> APIRouter:
     for prefix in PREFIXES:
         for area in _AREAS:
             router.include_router(area, prefix=prefix, include_in_schema=prefix == PREFIXES[0])
+    for prefix in _V2_PREFIXES:
+        for area in _V2_AREAS:
+            router.include_router(area, prefix=prefix, include_in_schema=prefix == _V2_PREFIXES[0])
     for prefix in _PLATFORM_PREFIXES:
         router.include_router(
             platform_router, prefix=prefix, include_in_schema=prefix == _PLATFORM_PREFIXES[0]

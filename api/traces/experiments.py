@@ -1,7 +1,7 @@
 """Results of experiments: the examples of a dataset, each with the runs on it (trace contract §5.8)."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from storage.database import Connection
 from storage.datasets import get_dataset
 from storage.examples import ExampleQuery, list_examples
 from storage.project_lists import get_project
+from storage.traces.columns import LARGE
 from storage.traces.runs import RunQuery, query_runs
 
 router = APIRouter(tags=["datasets"])
@@ -57,18 +58,26 @@ async def read_results(
     of their documents. 413 if one answer cannot hold the runs.
     """
     async with bounded_reading(services) as connection:
-        await _check(connection, caller.tenant_id, dataset_id, body.session_ids)
+        await check_experiments(connection, caller.tenant_id, dataset_id, body.session_ids)
         query = ExampleQuery(dataset_id=dataset_id, limit=min(body.limit, _MAX_PAGE), offset=body.offset)
         examples = await list_examples(connection, caller.tenant_id, query)
         runs: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
-        async for row in _runs(connection, caller.tenant_id, body, [example["id"] for example in examples]):
+        async for row in runs_of_experiments(
+            connection, caller.tenant_id, body, [example["id"] for example in examples]
+        ):
             runs[row["reference_example_id"]].append(_shape_result(services, row, body.preview))
     return JsonAnswer(
         [{**shape_example(services, example), "runs": runs[example["id"]]} for example in examples]
     )
 
 
-async def _check(connection: Connection, tenant_id: UUID, dataset_id: UUID, session_ids: list[UUID]) -> None:
+async def check_experiments(
+    connection: Connection, tenant_id: UUID, dataset_id: UUID, session_ids: list[UUID]
+) -> None:
+    """
+    Raises:
+        NotFoundError: the workspace does not have the dataset, or one of the projects.
+    """
     if await get_dataset(connection, tenant_id, dataset_id) is None:
         raise NotFoundError(f"Dataset {dataset_id} not found.")
     for session_id in session_ids:
@@ -76,9 +85,18 @@ async def _check(connection: Connection, tenant_id: UUID, dataset_id: UUID, sess
             raise NotFoundError(f"Project {session_id} not found.")
 
 
-async def _runs(
-    connection: Connection, tenant_id: UUID, body: ExperimentQuery, example_ids: list[UUID]
+async def runs_of_experiments(
+    connection: Connection,
+    tenant_id: UUID,
+    body: ExperimentQuery,
+    example_ids: list[UUID],
+    documents: Sequence[str] = LARGE,
 ) -> AsyncIterator[DictRow]:
+    """Root runs on the examples, experiment by experiment.
+
+    Raises:
+        TooLargeError: they are more than one answer holds.
+    """
     pages = 0
     for session_id in dict.fromkeys(body.session_ids):
         query = RunQuery(
@@ -87,6 +105,7 @@ async def _runs(
             is_root=True,
             conditions=list(conditions_of(RunFilters(filter=_joined((body.filters or {}).get(session_id))))),
             limit=_RUNS_PER_PAGE,
+            documents=documents,
         )
         more = bool(example_ids)
         while more:

@@ -1,5 +1,6 @@
 """Reading runs: lists with filters and cursors, and one run by id (trace contract §5.5)."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +10,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from storage.database import Connection
+from storage.filters.compile import compile_filter
 from storage.filters.fields import THREAD_KEYS
 from storage.project_lists import live_projects
 from storage.traces.columns import LARGE, SMALL
@@ -22,18 +24,25 @@ PAGE_BYTES = 16 * 1024 * 1024
 
 @dataclass
 class RunQuery:
-    """What runs to read. Every condition that is set must hold; `session_ids` None means all of the workspace."""
+    """What runs to read. Every condition that is set must hold; `session_ids` None means all of the workspace.
+
+    `in_thread`: only runs that belong to any thread. Bounds of the start: from `start_time` on, until `end_time`
+    included, or until just before `before`.
+    """
 
     session_ids: list[UUID] | None = None
     run_ids: list[UUID] | None = None
     trace_id: UUID | None = None
     parent_run_id: UUID | None = None
     reference_example_ids: list[UUID] | None = None
+    thread_id: str | None = None
+    in_thread: bool = False
     run_type: str | None = None
     is_root: bool | None = None
     has_error: bool | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None
+    before: datetime | None = None
     conditions: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     after: tuple[datetime, UUID] | None = None
     descending: bool = True
@@ -118,6 +127,13 @@ async def conditions(connection: Connection, tenant_id: UUID, query: RunQuery) -
         )
     if query.reference_example_ids is not None:
         add("r.reference_example_id = ANY(%(examples)s)", "examples", query.reference_example_ids)
+    if query.thread_id is not None:
+        named = json.dumps(query.thread_id, ensure_ascii=False)
+        thread = compile_filter(f"eq(thread_id, {named})", alias="r", prefix="thread_")
+        where.append(thread.sql)
+        parameters |= thread.params
+    if query.in_thread:
+        where.append(f"{THREAD_ID} IS NOT NULL")
     if query.run_type is not None:
         add("r.run_type = %(run_type)s", "run_type", query.run_type)
     if query.is_root is not None:
@@ -128,6 +144,8 @@ async def conditions(connection: Connection, tenant_id: UUID, query: RunQuery) -
         add("r.start_time >= %(from_time)s", "from_time", query.start_time)
     if query.end_time is not None:
         add("r.start_time <= %(to_time)s", "to_time", query.end_time)
+    if query.before is not None:
+        add("r.start_time < %(before_time)s", "before_time", query.before)
     for condition, values in query.conditions:
         where.append(condition)
         parameters |= values
@@ -147,3 +165,15 @@ async def children_of(
     for row in await cursor.fetchall():
         children.setdefault(row["parent_run_id"], []).append(row["id"])
     return children
+
+
+async def first_tokens_of(
+    connection: Connection, tenant_id: UUID, trace_ids: Sequence[UUID]
+) -> dict[UUID, datetime]:
+    """When any run of a trace gave its first token; traces without one are left out."""
+    cursor = await connection.execute(
+        "SELECT trace_id, min(first_token_time) AS first FROM trace_runs WHERE tenant_id = %s AND trace_id = ANY(%s)"
+        " AND first_token_time IS NOT NULL GROUP BY trace_id",
+        (tenant_id, list(trace_ids)),
+    )
+    return {row["trace_id"]: row["first"] for row in await cursor.fetchall()}
