@@ -10,26 +10,18 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import UUID
 
-import structlog
-
 from activities.build import BuildActivities
 from activities.compute.process import ProcessCompute
-from activities.compute.protocol import CannotStartError, Compute
+from activities.compute.protocol import Compute
 from activities.compute.sandbox import ProcessSandbox, SandboxMissingError
 from activities.compute.temporary import TemporaryFolders
+from activities.reconcile import Reconciler
 from activities.workers import WorkerActivities
 from settings import Settings
 from storage.database import Database
-from storage.deployments import get_deployment
-from storage.listeners import Listener, find_listener, report_version
+from storage.listeners import Listener, find_listener
 from storage.objects import open_object_store
-from storage.revisions import get_revision
 from storage.secrets import SecretBox, load_secret_box
-from storage.worker_sets import WorkerSet, wanted_workers
-
-log = structlog.get_logger()
-
-_RECONCILE_SECONDS = 5.0
 
 
 class ListenerError(Exception):
@@ -61,7 +53,7 @@ async def open_listener(settings: Settings, database: Database) -> AsyncIterator
         compute = await stack.enter_async_context(
             _compute(listener, database, secrets, settings, folder, sandbox, temporary)
         )
-        reconciling = asyncio.create_task(_reconcile_for_ever(database, listener_id, compute))
+        reconciling = asyncio.create_task(Reconciler(database, listener_id, _version(), compute).run())
         stack.push_async_callback(_cancel, reconciling)
         builds = BuildActivities(database, secrets, objects, settings, folder, sandbox, temporary)
         workers = WorkerActivities(database, compute)
@@ -91,48 +83,6 @@ def _compute(
         namespaces = listener.compute_config.get("k8s_namespaces")
         return KubernetesCompute(database, secrets, settings, namespaces)
     return ProcessCompute(database, secrets, settings, folder, sandbox, temporary)
-
-
-async def _reconcile_for_ever(database: Database, listener_id: UUID, compute: Compute) -> None:
-    """Run what should run and nothing else: after a restart, and whenever somebody changed a row by hand."""
-    while True:
-        try:
-            await _reconcile(database, listener_id, compute)
-        except Exception as error:
-            log.warning("reconcile_failed", error=str(error)[:300])
-        await asyncio.sleep(_RECONCILE_SECONDS)
-
-
-async def _reconcile(database: Database, listener_id: UUID, compute: Compute) -> None:
-    running = await compute.running()
-    async with database.connection() as connection:
-        await report_version(connection, listener_id, _version())
-        wanted = {
-            str(worker_set.id): worker_set for worker_set in await wanted_workers(connection, listener_id)
-        }
-    for worker_set_id, worker_set in wanted.items():
-        if worker_set_id in running:
-            await compute.scale(worker_set)
-        else:
-            await _start(database, compute, worker_set)
-    for worker_set_id in running:
-        if worker_set_id not in wanted:
-            await compute.stop(worker_set_id, 10.0)
-
-
-async def _start(database: Database, compute: Compute, worker_set: WorkerSet) -> None:
-    async with database.connection() as connection:
-        deployment = await get_deployment(connection, worker_set.tenant_id, worker_set.deployment_id)
-        revision = await get_revision(
-            connection, worker_set.tenant_id, worker_set.deployment_id, worker_set.revision_id
-        )
-    if deployment is None or revision is None:
-        return
-    try:
-        await compute.start(worker_set, deployment, revision)
-        log.info("workers_started", revision_id=str(revision.id), worker_set_id=str(worker_set.id))
-    except CannotStartError as error:
-        log.error("workers_not_started", revision_id=str(revision.id), error=str(error))
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Worker sets: which revision workers a listener has to keep running."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -73,6 +74,32 @@ async def wanted_workers(connection: Connection, listener_id: UUID) -> list[Work
         (listener_id,),
     )
     return [WorkerSet(**row) for row in await cursor.fetchall()]
+
+
+async def unwant_abandoned(connection: Connection, listener_id: UUID, ended: Collection[str]) -> list[UUID]:
+    """Let go of the sets of a listener whose rollout has ended, by statuses `ended`, without leaving them to serve.
+
+    That is seldom: who ends a rollout stops its workers, unless it was terminated. Of the revision that serves one set
+    stays: the newest if its last rollout succeeded, else the oldest, which that rollout was to replace.
+    """
+    cursor = await connection.execute(
+        "UPDATE worker_sets w SET desired = 'stopped', updated_at = now() FROM revisions r, deployments d"
+        " WHERE w.listener_id = %s AND w.desired = 'running' AND r.id = w.revision_id AND d.id = w.deployment_id"
+        " AND r.status = ANY(%s) AND (d.active_revision_id IS DISTINCT FROM r.id OR EXISTS ("
+        "SELECT FROM worker_sets o WHERE o.revision_id = r.id AND o.desired = 'running' AND CASE r.status"
+        " WHEN 'DEPLOYED' THEN (o.created_at, o.id) > (w.created_at, w.id)"
+        " ELSE (o.created_at, o.id) < (w.created_at, w.id) END)) RETURNING w.id",
+        (listener_id, [str(status) for status in ended]),
+    )
+    return [row["id"] for row in await cursor.fetchall()]
+
+
+async def drain_seconds_of(connection: Connection, ids: Collection[UUID]) -> dict[UUID, float]:
+    """How long the runs of each set may go on when it is stopped."""
+    cursor = await connection.execute(
+        "SELECT id, drain_seconds FROM worker_sets WHERE id = ANY(%s)", (list(ids),)
+    )
+    return {row["id"]: row["drain_seconds"] for row in await cursor.fetchall()}
 
 
 async def other_workers(

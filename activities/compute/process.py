@@ -34,6 +34,8 @@ log = structlog.get_logger()
 _HOPELESS_CRASHES = 3
 # After SIGTERM a worker drains for the time it was given; the process itself ends a little later.
 _EXIT_SECONDS = 10.0
+# How long all workers together may take when the listener itself ends, also those that drain already.
+_LEAVING_SECONDS = 5.0
 
 
 class _RunningSet:
@@ -43,6 +45,7 @@ class _RunningSet:
         self.worker_set = worker_set
         self.stack = stack
         self.workers: list[WorkerProcess] = []
+        self.ending: asyncio.Task[None] | None = None
         self.launch: Callable[[], WorkerProcess]
 
 
@@ -79,7 +82,13 @@ class ProcessCompute:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """The host goes down with the listener: runs in flight are resumed when it is back."""
-        await asyncio.gather(*(self._end(worker_set_id, 5.0) for worker_set_id in list(self._sets)))
+        endings = [asyncio.create_task(self._end(found, _LEAVING_SECONDS)) for found in self._sets]
+        if endings:
+            await asyncio.wait(endings, timeout=_LEAVING_SECONDS)
+        for running in self._sets.values():
+            for worker in running.workers:
+                worker.kill()
+        await asyncio.gather(*endings)
         await asyncio.to_thread(self._temporary.close)
 
     async def start(self, worker_set: WorkerSet, deployment: Deployment, revision: Revision) -> None:
@@ -173,17 +182,23 @@ class ProcessCompute:
             await asyncio.to_thread(remove_tree, self._folder / "revisions" / revision_id)
 
     async def _end(self, worker_set_id: str, grace_seconds: float) -> None:
+        """The first who asks says how long the workers may take; whoever asks again waits with it."""
         running = self._sets.get(worker_set_id)
         if running is None:
             return
+        if running.ending is None:
+            running.ending = asyncio.create_task(self._drain(running, grace_seconds))
+        await asyncio.shield(running.ending)
+
+    async def _drain(self, running: _RunningSet, grace_seconds: float) -> None:
         try:
             await asyncio.gather(*(worker.stop(grace_seconds) for worker in running.workers))
         finally:
             for worker in running.workers:
                 worker.kill()
-        if self._sets.pop(worker_set_id, None) is not None:
-            await running.stack.aclose()
-            self._report(running)
+        self._sets.pop(str(running.worker_set.id), None)
+        await running.stack.aclose()
+        self._report(running)
 
     def _report(self, running: _RunningSet) -> None:
         """Write down which processes there are, in the background."""

@@ -8,14 +8,13 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from storage.database import Database
 from tests.conftest import Workspace, new_workspace
+from tests.control_plane.processes import wait_for_workers, workers_of
 from tests.control_plane.projects import config, echo
 from tests.control_plane.steps import (
     ask,
@@ -68,7 +67,7 @@ async def test_a_rollout_survives_the_death_of_its_hands(
     assert found["status"] == "DEPLOYED", found
     await asyncio.to_thread(own_stack.wait_restarted, victim, old)
     assert await ask(client, deployment["name"]) == "survived"
-    assert len(_workers(own_stack, revision_id)) == 1
+    assert len(workers_of(revision_id)) == 1
     await client.delete(f"/v2/deployments/{deployment['id']}")
 
 
@@ -93,17 +92,17 @@ async def test_a_killed_worker_is_started_again_and_none_outlives_the_listener(
     client = own_workspace.client
     deployment = await create(client)
     revision_id = await deploy(client, deployment["id"], echo("again"))
-    [worker] = _workers(own_stack, revision_id)
+    [worker] = workers_of(revision_id)
     os.kill(worker, signal.SIGKILL)
-    await _until(lambda: _workers(own_stack, revision_id) not in ([], [worker]), "a new worker")
+    await wait_for_workers(revision_id, lambda found: found not in ([], [worker]))
     assert await ask(client, deployment["name"]) == "again"
-    [worker] = _workers(own_stack, revision_id)
+    [worker] = workers_of(revision_id)
     await asyncio.to_thread(own_stack.stop, "worker-listener")
-    await _until(lambda: _workers(own_stack, revision_id) == [], "the worker to end with its listener")
+    await wait_for_workers(revision_id, lambda found: found == [])
     await asyncio.to_thread(own_stack.start, "worker-listener")
     assert await ask(client, deployment["name"]) == "again"
     await client.delete(f"/v2/deployments/{deployment['id']}")
-    await _until(lambda: _workers(own_stack, revision_id) == [], "the worker to end with its deployment")
+    await wait_for_workers(revision_id, lambda found: found == [])
 
 
 @pytest.mark.timeout(600)
@@ -135,7 +134,7 @@ async def test_500_runs_through_a_rollout_a_rollback_and_a_kill(
     second = await deploy(client, deployment["id"], echo("two"))
     await client.post(f"/v2/deployments/{deployment['id']}/revisions/{first}/redeploy")
     await _active(client, deployment["id"], first)
-    for worker in _workers(own_stack, second):
+    for worker in workers_of(second):
         os.kill(worker, signal.SIGKILL)
     await sending
     statuses, revisions = await _finished(own_stack, deployment["id"], 500)
@@ -147,33 +146,6 @@ async def test_500_runs_through_a_rollout_a_rollback_and_a_kill(
         assert questions == sorted(questions, key=lambda text: int(text[1:])) and len(questions) == 10
         assert len(contents) == 20
     await client.delete(f"/v2/deployments/{deployment['id']}")
-
-
-def _workers(stack: Stack, revision_id: str) -> list[int]:
-    """Ids of a revision's worker processes on this host, without their launchers."""
-    found = []
-    mark = f"SLIPWAY_REVISION_ID={revision_id}".encode()
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                command = (path / "cmdline").read_bytes().split(b"\0")
-                variables = (path / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if (
-                mark in variables
-                and b"slipway_runtime" in command
-                and not any(b"launcher" in p for p in command)
-            ):
-                found.append(int(path.name))
-    return found
-
-
-async def _until(condition: Any, what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        await asyncio.sleep(0.1)
 
 
 async def _active(client: httpx.AsyncClient, deployment_id: str, revision_id: str) -> None:
