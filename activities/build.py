@@ -14,18 +14,19 @@ from temporalio.exceptions import ApplicationError
 from activities.archive import UnsafeArchiveError
 from activities.compute.sandbox import ProcessSandbox
 from activities.compute.temporary import TemporaryFolders
+from activities.git import SourceError
 from activities.heartbeats import heartbeats
 from activities.package_installer import BuildPlace, PackageInstaller
 from activities.project_config import ProjectConfig, ProjectConfigError, read_project_config
 from activities.python_environment import PythonEnvironments, RevisionEnvironment
 from activities.removal import remove_tree
 from activities.revision_log import RevisionLog
-from activities.source import RepositorySource, Source, SourceError, UploadedSource
+from activities.source import RepositorySource, Source, UploadedSource
 from activities.subprocesses import ToolFailedError, run_tool
 from settings import Settings
 from storage.database import Database
 from storage.objects import ObjectStore
-from storage.revisions import Revision, advance_revision, get_revision, keep_build
+from storage.revisions import Revision, advance_revision, get_revision, keep_build, note_commit
 from storage.secrets import SecretBox
 from workflows.messages.rollout import (
     BUILD_REVISION,
@@ -116,6 +117,10 @@ class BuildActivities:
         self, revision: Revision, folder: Path, place: BuildPlace, output: RevisionLog
     ) -> dict[str, Any]:
         commit = await self._sources[revision.source].fetch(revision, place.project, output)
+        if commit:
+            # Also if the build fails: nobody has to look at this commit again.
+            async with self._database.connection() as connection:
+                await note_commit(connection, revision.tenant_id, revision.id, commit)
         config_path = revision.source_revision_config.get("langgraph_config_path", "langgraph.json")
         config = await asyncio.to_thread(read_project_config, place.project, config_path)
         for key in config.ignored:

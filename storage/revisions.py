@@ -134,13 +134,19 @@ async def keep_build(
     connection: Connection, tenant_id: UUID, revision_id: UUID, build: dict[str, Any], status: str
 ) -> bool:
     """Note what a build made; False, and no change, if the revision no longer stands at `status`."""
-    commit = {"repo_commit_sha": build["commit"]} if build.get("commit") else {}
     cursor = await connection.execute(
-        "UPDATE revisions SET build = %s, source_revision_config = source_revision_config || %s, updated_at = now()"
-        " WHERE tenant_id = %s AND id = %s AND status = %s",
-        (Jsonb(build), Jsonb(commit), tenant_id, revision_id, status),
+        "UPDATE revisions SET build = %s, updated_at = now() WHERE tenant_id = %s AND id = %s AND status = %s",
+        (Jsonb(build), tenant_id, revision_id, status),
     )
     return cursor.rowcount == 1
+
+
+async def note_commit(connection: Connection, tenant_id: UUID, revision_id: UUID, commit: str) -> None:
+    """Which commit of its repository a revision is made from."""
+    await connection.execute(
+        "UPDATE revisions SET source_revision_config = source_revision_config || %s WHERE tenant_id = %s AND id = %s",
+        (Jsonb({"repo_commit_sha": commit}), tenant_id, revision_id),
+    )
 
 
 async def store_description(
