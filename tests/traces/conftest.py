@@ -1,12 +1,16 @@
 """What the tests of the trace store share: an SDK client of the test's workspace, and waiting for what it sent."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 from langsmith import Client
 
 from tests.conftest import Workspace
+from tests.stacks import Stack
+from tests.traces.database_proxy import database_proxy
+from tests.traces.own_api import ApiProcess, OwnApi
 
 Body = dict[str, Any]
 
@@ -32,3 +36,22 @@ def query(workspace: Workspace) -> Callable[..., Any]:
         return list(answer.json()["runs"])
 
     return ask
+
+
+@pytest.fixture(scope="session")
+async def api_process(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiProcess]:
+    async with database_proxy(stack.database_url) as proxy:
+        process = ApiProcess(stack, proxy, tmp_path_factory.mktemp("own-api") / "api.log")
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+async def api(api_process: ApiProcess, workspace: Workspace) -> AsyncIterator[OwnApi]:
+    """Modules that use it are marked `xdist_group("own-api")`, so that they share one process."""
+    await api_process.ensure_running()
+    headers = {"X-Api-Key": workspace.api_key}
+    async with httpx.AsyncClient(
+        base_url=api_process.url, headers=headers, timeout=60, trust_env=False
+    ) as client:
+        yield OwnApi(api_process, client)

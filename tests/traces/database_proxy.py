@@ -15,6 +15,8 @@ class DatabaseProxy:
         self._open: set[asyncio.StreamWriter] = set()
         self._is_away = False
         self._loses_commits = 0
+        self.lost_commits = 0
+        self.connections: set[asyncio.Task[None]] = set()
         self.url = ""
 
     def go_away(self) -> None:
@@ -31,6 +33,10 @@ class DatabaseProxy:
         self._loses_commits = times
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.connections.add(task)
+        task.add_done_callback(self.connections.discard)
         if self._is_away:
             writer.transport.abort()
             return
@@ -55,6 +61,7 @@ class DatabaseProxy:
         while chunk := await reader.read(65_536):
             if b"COMMIT" in chunk and self._loses_commits:
                 self._loses_commits -= 1
+                self.lost_commits += 1
                 breaks.set()
             writer.write(chunk)
             await writer.drain()
@@ -83,5 +90,6 @@ async def database_proxy(database_url: str) -> AsyncIterator[DatabaseProxy]:
     try:
         yield proxy
     finally:
-        proxy.go_away()
         server.close()
+        proxy.go_away()
+        await asyncio.gather(*proxy.connections, return_exceptions=True)

@@ -1,87 +1,88 @@
-"""An API process of the test's own on the shared stack's servers, for what the shared one should not go through."""
+"""An API process of the tests' own on the shared stack's servers, for what the shared one should not go through."""
 
-import asyncio
 import os
 import random
-import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-import psutil
 
 from stack.ports import is_free
-from tests.conftest import Workspace
 from tests.runtime.harness import eventually
 from tests.stacks import REPOSITORY, Stack
+from tests.traces.database_proxy import DatabaseProxy
 
-START_SECONDS = 90.0
+START_SECONDS = 120.0
+HELD_BYTES = 1_000_000
+
+
+@dataclass
+class ApiProcess:
+    """`slipway api` behind a proxy of the database; works on one body at a time and holds little."""
+
+    stack: Stack
+    proxy: DatabaseProxy
+    log: Path
+    url: str = ""
+    _process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    async def ensure_running(self) -> None:
+        """Start it, if it was not yet, or was killed."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        port = next(port for port in iter(lambda: random.randint(20_000, 24_999), 0) if is_free(port))
+        self.url = f"http://127.0.0.1:{port}"
+        settings = {
+            "SLIPWAY_API_PORT": str(port),
+            "DATABASE_URL": self.proxy.url,
+            "SLIPWAY_INGEST_CONCURRENCY": "1",
+            "SLIPWAY_INGEST_HELD_BYTES": str(HELD_BYTES),
+            "SLIPWAY_KEY_CACHE_SECONDS": "60",
+        }
+        self._process = _launch({**os.environ, **self.stack.environment, **settings}, self.log)
+
+        async def serves() -> bool:
+            assert self._process is not None and self._process.poll() is None, self.log.read_text()
+            async with httpx.AsyncClient(base_url=self.url, trust_env=False) as client:
+                try:
+                    return (await client.get("/info")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+        await eventually(serves, START_SECONDS)
+
+    def kill(self) -> None:
+        """At once, as `kill -9` does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def peak_bytes(self) -> int:
+        """The most memory that the process had resident since `forget_peak`."""
+        status = Path(f"/proc/{self._pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self._pid}/clear_refs").write_text("5")
+
+    @property
+    def _pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
 
 @dataclass(frozen=True)
 class OwnApi:
-    """`client` sends the workspace's key."""
+    """The process, and a client that sends the key of the test's workspace."""
 
-    url: str
+    process: ApiProcess
     client: httpx.AsyncClient
-    process: "subprocess.Popen[bytes]"
-    log: Path
-
-    def peak_bytes(self) -> int:
-        """The most memory that the process ever had resident."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-
-    def forget_peak(self) -> None:
-        """Begin to measure `peak_bytes` anew."""
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
-
-    def resident_bytes(self) -> int:
-        return int(psutil.Process(self.process.pid).memory_info().rss)
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-
-@asynccontextmanager
-async def own_api(stack: Stack, workspace: Workspace, **settings: str) -> AsyncIterator[OwnApi]:
-    """`slipway api` with further settings, ready to serve; ended with the block."""
-    port = next(port for port in iter(lambda: random.randint(20_000, 24_999), 0) if is_free(port))
-    environment = {**os.environ, **stack.environment, "SLIPWAY_API_PORT": str(port), **settings}
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "api.log"
-        process = _launch(environment, log)
-        url = f"http://127.0.0.1:{port}"
-        headers = {"X-Api-Key": workspace.api_key}
-        client = httpx.AsyncClient(base_url=url, headers=headers, timeout=60, trust_env=False)
-        try:
-            async with client:
-
-                async def serves() -> bool:
-                    assert process.poll() is None, log.read_text()
-                    try:
-                        return (await client.get("/info")).status_code == 200
-                    except httpx.TransportError:
-                        return False
-
-                await eventually(serves, START_SECONDS)
-                yield OwnApi(url, client, process, log)
-        finally:
-            process.terminate()
-            try:
-                await asyncio.to_thread(process.wait, 20)
-            finally:
-                process.kill()
 
 
 def _launch(environment: dict[str, str], log: Path) -> "subprocess.Popen[bytes]":
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "stack.cli", "api"],
             env=environment,

@@ -12,32 +12,10 @@ from langsmith import Client
 from storage.database import Database
 from tests.conftest import Workspace
 from tests.runtime.harness import eventually
-from tests.stacks import Stack
-from tests.traces.database_proxy import DatabaseProxy, database_proxy
-from tests.traces.own_api import OwnApi, own_api
+from tests.traces.own_api import HELD_BYTES, OwnApi
 from tests.traces.wire import MULTIPART, json_part, multipart, root_run
 
-HELD_BYTES = 1_000_000
-
-
-@pytest.fixture
-async def proxy(stack: Stack) -> AsyncIterator[DatabaseProxy]:
-    async with database_proxy(stack.database_url) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-async def api(stack: Stack, workspace: Workspace, proxy: DatabaseProxy) -> AsyncIterator[OwnApi]:
-    """Behind the proxy; works on one body at a time and holds little."""
-    async with own_api(
-        stack,
-        workspace,
-        DATABASE_URL=proxy.url,
-        SLIPWAY_INGEST_CONCURRENCY="1",
-        SLIPWAY_INGEST_HELD_BYTES=str(HELD_BYTES),
-        SLIPWAY_KEY_CACHE_SECONDS="60",
-    ) as api:
-        yield api
+pytestmark = pytest.mark.xdist_group("own-api")
 
 
 async def stored(database: Database, workspace: Workspace) -> dict[UUID, int]:
@@ -58,12 +36,13 @@ def assert_passing(answer: httpx.Response) -> None:
 
 
 async def test_an_outage_of_the_database_loses_nothing_and_doubles_nothing(
-    api: OwnApi, proxy: DatabaseProxy, workspace: Workspace, database: Database
+    api: OwnApi, workspace: Workspace, database: Database
 ) -> None:
+    proxy, log = api.process.proxy, api.process.log
     sent = {uuid4() for _ in range(30)}
 
     def trace() -> None:
-        client = Client(api_url=api.url, api_key=workspace.api_key)
+        client = Client(api_url=api.process.url, api_key=workspace.api_key)
         for run_id in sent:
             client.create_run(
                 "outage",
@@ -87,14 +66,13 @@ async def test_an_outage_of_the_database_loses_nothing_and_doubles_nothing(
     assert (await api.client.post("/runs", json=root_run())).status_code == 202
     before = await stored(database, workspace)
     proxy.go_away()
-    for path, body in (("/runs", root_run()), ("/runs/batch", {"post": [root_run()]})):
-        assert_passing(await api.client.post(path, json=body))
+    assert_passing(await api.client.post("/runs/batch", json={"post": [root_run()]}))
     assert await stored(database, workspace) == before
     tracing = asyncio.create_task(asyncio.to_thread(trace))
-    refused = api.log.read_text().count("ingest_without_database")
+    refused = log.read_text().count("ingest_without_database")
 
     async def sdk_was_refused() -> bool:
-        return api.log.read_text().count("ingest_without_database") > refused
+        return log.read_text().count("ingest_without_database") > refused
 
     await eventually(sdk_was_refused, 60)
     proxy.lose_answers_to_commits(2)
@@ -105,6 +83,7 @@ async def test_an_outage_of_the_database_loses_nothing_and_doubles_nothing(
         return await stored(database, workspace) == before | dict.fromkeys(sent, 1)
 
     await eventually(delivered, 60)
+    assert proxy.lost_commits == 2
     async with database.connection() as connection:
         cursor = await connection.execute(
             "SELECT count(*) AS n FROM trace_runs WHERE tenant_id = %s AND outputs = '{\"answer\":1}'",
