@@ -33,6 +33,13 @@ FROM (SELECT 1) one LEFT JOIN LATERAL (
 WHERE t.thread_id = %(thread_id)s
 """
 
+# A worker records a state as soon as its checkpoint is made, and may be stopped before that checkpoint is stored.
+_DROP_ORPHANS = """
+DELETE FROM thread_states s WHERE s.thread_id = %(thread_id)s AND s.run_id = %(run_id)s AND NOT EXISTS (
+    SELECT FROM checkpoints c WHERE c.thread_id = %(thread_id)s::text AND c.checkpoint_ns = s.checkpoint_ns
+    AND c.checkpoint_id = s.checkpoint_id)
+"""
+
 
 async def settle_run(
     connection: Connection, thread_id: UUID, run_id: UUID, status: str, error: dict[str, str] | None
@@ -46,6 +53,8 @@ async def settle_run(
     )
     if cursor.rowcount == 0:
         return False
+    # From here on the fence refuses its worker: no checkpoint of it is stored any more.
+    await connection.execute(_DROP_ORPHANS, {"thread_id": thread_id, "run_id": run_id})
     await end_run_events(connection, thread_id, run_id, status, error)
     await refresh_thread(connection, thread_id, error)
     return True
