@@ -12,6 +12,7 @@ from api.services import Services
 from storage.assistants import Assistants, system_assistant_id
 from storage.database import Connection
 from storage.run_fields import given_configurable, run_fields
+from storage.run_watchers import RunWatchers
 from storage.runs import Runs
 from storage.served import ServedDeployment
 from storage.threads import Threads
@@ -23,12 +24,18 @@ _BUSY = "Thread is already running a task. Wait for it to finish or choose a dif
 
 
 async def create_run(
-    services: Services, deployment: ServedDeployment, thread_id: UUID, body: RunCreate
+    services: Services,
+    deployment: ServedDeployment,
+    thread_id: UUID,
+    body: RunCreate,
+    *,
+    watched: bool = False,
 ) -> DictRow:
     """Store a run and put it into its thread's queue: both, or neither.
 
     The thread's row is held from here to the commit, so runs are queued in the order in which they are stored.
     Should the commit fail after the signal, the workflow finds no row and drops the run.
+    `watched`: its client stays connected, and takes the run with it if the body says so.
 
     Raises:
         NotFoundError: no such thread or assistant.
@@ -45,6 +52,7 @@ async def create_run(
         if strategy == Strategy.REJECT and await runs.has_unfinished(thread_id):
             raise ConflictError(_BUSY)
         row = await runs.create(_fields(deployment, body, assistant, thread_id))
+        await _note_watcher(connection, deployment, row, body, watched)
         await Threads(connection, deployment.scope).set_busy(thread_id)
         await services.gateway.submit_run(
             thread_input(services, deployment, thread_id), _message(services, row, body)
@@ -53,7 +61,7 @@ async def create_run(
 
 
 async def create_stateless_runs(
-    services: Services, deployment: ServedDeployment, bodies: list[RunCreate]
+    services: Services, deployment: ServedDeployment, bodies: list[RunCreate], *, watched: bool = False
 ) -> list[DictRow]:
     """Store runs, each with a temporary thread of its own, and give them to lanes: all, or none.
 
@@ -88,6 +96,7 @@ async def create_stateless_runs(
                 )
             )
         for row, body in zip(rows, bodies, strict=True):
+            await _note_watcher(connection, deployment, row, body, watched)
             await services.gateway.submit_lane_run(
                 LaneInput(
                     str(deployment.scope.tenant_id),
@@ -130,6 +139,14 @@ def _message(services: Services, row: DictRow, body: RunCreate) -> Run:
         max_attempts=services.settings.run_max_attempts,
         webhook=body.webhook is not None,
     )
+
+
+async def _note_watcher(
+    connection: Connection, deployment: ServedDeployment, row: DictRow, body: RunCreate, watched: bool
+) -> None:
+    """From its first moment on, a run that goes with its client is known as such."""
+    if watched and body.on_disconnect == "cancel":
+        await RunWatchers(connection, deployment.scope).renew(row["run_id"], row["run_id"])
 
 
 async def find_assistant(connection: Connection, deployment: ServedDeployment, given: UUID | str) -> DictRow:

@@ -47,7 +47,7 @@ async def wait(
     deployment: ServingDeployment,
     services: CurrentServices,
 ) -> Response:
-    row = await create_run(services, deployment, thread_id, body)
+    row = await create_run(services, deployment, thread_id, body, watched=True)
     path = run_path(thread_id, row["run_id"])
     headers = {"Location": f"{path}/join", "Content-Location": path}
     return stream_outcome(

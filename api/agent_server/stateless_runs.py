@@ -38,7 +38,7 @@ async def create(
     responses=errors(400),
 )
 async def wait(body: RunCreate, deployment: ServingDeployment, services: CurrentServices) -> Response:
-    row = (await create_stateless_runs(services, deployment, [body]))[0]
+    row = (await create_stateless_runs(services, deployment, [body], watched=True))[0]
     thread_id, run_id = row["thread_id"], row["run_id"]
     headers = {
         "Location": f"{run_path(thread_id, run_id)}/join",

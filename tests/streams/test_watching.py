@@ -40,3 +40,13 @@ async def test_a_watcher_is_renewed_while_it_watches_and_removed_at_the_end(
     await eventually(removed)
     async with watching.watched(services, scope, thread_id, run_id, cancels=False):
         assert await expiry() is None
+
+
+async def test_a_run_in_the_background_has_nobody_who_could_go(streaming: Served) -> None:
+    body = {"assistant_id": "steps", "input": {"done": [], "seconds": 0}, "on_disconnect": "cancel"}
+    thread = await streaming.new_thread()
+    run = (await streaming.http.post(f"/threads/{thread}/runs", json=body)).json()["run_id"]
+    assert not await streaming.rows("SELECT FROM run_watchers WHERE run_id = %s", run)
+    for path in (f"/threads/{thread}/runs/wait", "/runs/wait"):
+        assert (await streaming.http.post(path, json=body)).json()["done"]
+    assert (await streaming.ended(run))["status"] == "success"

@@ -46,7 +46,7 @@ ModesQuery = Annotated[list[str] | None, Query(description="One mode, several, o
 async def create_and_stream(
     thread_id: ThreadId, body: RunCreate, deployment: ServingDeployment, services: CurrentServices
 ) -> StreamingResponse:
-    row = await create_run(services, deployment, thread_id, body)
+    row = await create_run(services, deployment, thread_id, body, watched=True)
     view = _view_of(row, cancel_on_disconnect=body.on_disconnect == "cancel")
     return stream_run(services, deployment.scope, view, _locations(run_path(thread_id, row["run_id"])))
 
@@ -60,7 +60,7 @@ async def create_and_stream(
 async def create_stateless_and_stream(
     body: RunCreate, deployment: ServingDeployment, services: CurrentServices
 ) -> StreamingResponse:
-    row = (await create_stateless_runs(services, deployment, [body]))[0]
+    row = (await create_stateless_runs(services, deployment, [body], watched=True))[0]
     view = _view_of(row, cancel_on_disconnect=body.on_disconnect == "cancel")
     headers = {
         "Location": f"{run_path(row['thread_id'], row['run_id'])}/stream",

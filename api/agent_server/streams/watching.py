@@ -41,13 +41,21 @@ async def watched(
         yield watch
         return
     watcher_id = uuid4()
-    await _renew(services, scope, watcher_id, run_id)
+    await _begin(services, scope, watcher_id, run_id)
     renewing = asyncio.create_task(_keep_renewing(services, scope, watcher_id, run_id))
     try:
         yield watch
     finally:
         renewing.cancel()
         run_in_background(_leave(services, scope, thread_id, run_id, watcher_id, gone=not watch.ended))
+
+
+async def _begin(services: Services, scope: DeploymentScope, watcher_id: UUID, run_id: UUID) -> None:
+    """Take the place of the watcher that was stored with the run."""
+    async with services.database.transaction() as connection:
+        watchers = RunWatchers(connection, scope)
+        await watchers.renew(watcher_id, run_id)
+        await watchers.remove(run_id)
 
 
 async def _keep_renewing(services: Services, scope: DeploymentScope, watcher_id: UUID, run_id: UUID) -> None:
