@@ -154,7 +154,8 @@ class RevisionWorkflow:
         finally:
             asked.cancel()
             watched.cancel()
-            await workflow.wait([asked, watched])
+            # Looks at both results: one that nobody looks at is reported as an error.
+            await asyncio.gather(asked, watched, return_exceptions=True)
 
     async def _ask_for_description(self) -> Description:
         limit = self._submitted.limits.probe_seconds
