@@ -158,6 +158,11 @@ class Settings(BaseSettings):
     scale_down_seconds: float = Field(
         1_800.0, ge=0, description="How long there must be too many worker processes before any is stopped."
     )
+    push_interval_seconds: float = Field(
+        60.0,
+        ge=5,
+        description="How often the branches of deployments with `build_on_push` are looked at.",
+    )
     listener_id: str = Field(
         "00000000-0000-4000-8000-000000000001",
         description="Which listener `slipway worker listener` is; default the built-in one, which runs processes.",

@@ -17,6 +17,7 @@ from activities.export_memory import give_back_large_blocks
 from activities.export_run import ExportRunActivities, PipelineSizes
 from activities.export_schedule import ExportScheduleActivities
 from activities.listener import open_listener
+from activities.push import PushActivities
 from activities.rollout import RolloutActivities
 from activities.schedules import ensure_schedule
 from activities.sweep import SweepActivities, ensure_sweep_schedule
@@ -35,6 +36,8 @@ from workflows.export_schedule import ExportBackfillWorkflow, ExportWindowWorkfl
 from workflows.lane import LaneWorkflow
 from workflows.messages import names
 from workflows.messages.autoscale import AUTOSCALE_SCHEDULE, AUTOSCALE_WORKFLOW, Autoscale
+from workflows.messages.push import PUSH_SCHEDULE, PUSH_WORKFLOW, FollowBranches
+from workflows.push import PushWorkflow
 from workflows.revision import RevisionWorkflow
 from workflows.rollout import RolloutWorkflow
 from workflows.sweep import SweepWorkflow
@@ -52,6 +55,7 @@ WORKFLOWS: Sequence[type] = [
     ExportWorkflow,
     ExportWindowWorkflow,
     ExportBackfillWorkflow,
+    PushWorkflow,
     RolloutWorkflow,
     RevisionWorkflow,
     SweepWorkflow,
@@ -108,6 +112,7 @@ async def _platform(settings: Settings, database: Database, client: Client) -> N
                 ),
                 *_methods(rollouts),
                 *_methods(AutoscaleActivities(database, settings.worker_slots)),
+                *_methods(PushActivities(database, client, settings)),
             ],
             graceful_shutdown_timeout=_GRACEFUL_SHUTDOWN,
             max_cached_workflows=2_000,
@@ -125,6 +130,14 @@ async def _platform(settings: Settings, database: Database, client: Client) -> N
             Autoscale(scale_down_seconds=settings.scale_down_seconds),
             timedelta(seconds=settings.autoscale_interval_seconds),
             "Worker processes follow the runs that wait",
+        )
+        await ensure_schedule(
+            client,
+            PUSH_SCHEDULE,
+            PUSH_WORKFLOW,
+            FollowBranches(retry_seconds=settings.push_interval_seconds),
+            timedelta(seconds=settings.push_interval_seconds),
+            "Branches that have moved are built",
         )
         await stack.enter_async_context(_export_worker(settings, database, client))
         await _until_cancelled()

@@ -15,6 +15,8 @@ from activities.compute.process import ProcessCompute
 from activities.compute.protocol import Compute
 from activities.compute.sandbox import ProcessSandbox, SandboxMissingError
 from activities.compute.temporary import TemporaryFolders
+from activities.git import GitRepositories
+from activities.push import BranchActivities
 from activities.reconcile import Reconciler
 from activities.workers import WorkerActivities
 from settings import Settings
@@ -57,7 +59,15 @@ async def open_listener(settings: Settings, database: Database) -> AsyncIterator
         stack.push_async_callback(_cancel, reconciling)
         builds = BuildActivities(database, secrets, objects, settings, folder, sandbox, temporary)
         workers = WorkerActivities(database, compute)
-        yield [builds.build, workers.start, workers.watch, workers.stop, workers.remove_deployment]
+        branches = BranchActivities(database, GitRepositories(settings, sandbox), temporary)
+        yield [
+            builds.build,
+            branches.look,
+            workers.start,
+            workers.watch,
+            workers.stop,
+            workers.remove_deployment,
+        ]
 
 
 def _sandbox(settings: Settings) -> ProcessSandbox:

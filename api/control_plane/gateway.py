@@ -1,13 +1,10 @@
 """What the control plane asks of Temporal: the workflows of deployments."""
 
-from temporalio.common import WorkflowIDConflictPolicy
-
-from api.gateway import RPC_TIMEOUT, TemporalGateway, mapped
-from workflows.messages import names
+from api.gateway import TemporalGateway, mapped
+from workflows.messages import submission
 from workflows.messages.rollout import (
     DELETE_DEPLOYMENT_SIGNAL,
     INTERRUPT_REVISION_SIGNAL,
-    ROLLOUT_WORKFLOW,
     SUBMIT_REVISION_SIGNAL,
     DeleteDeployment,
     InterruptRevision,
@@ -31,16 +28,5 @@ async def tell_deployment(gateway: TemporalGateway, rollout: RolloutInput, messa
     Raises:
         UnavailableError: Temporal cannot be reached; roll the transaction back.
     """
-    await mapped(
-        gateway.client.start_workflow(
-            ROLLOUT_WORKFLOW,
-            rollout,
-            id=names.rollout_workflow_id(rollout.deployment_id),
-            task_queue=names.PLATFORM_QUEUE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            start_signal=_SIGNALS[type(message)] if message else None,
-            start_signal_args=[message] if message else [],
-            static_summary=f"Deployment {rollout.name}",
-            rpc_timeout=RPC_TIMEOUT,
-        )
-    )
+    signal = _SIGNALS[type(message)] if message else None
+    await mapped(submission.tell_deployment(gateway.client, rollout, signal, message))

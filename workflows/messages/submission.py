@@ -1,6 +1,7 @@
-"""Putting a run into its queue: the one way, for the API and for crons. Only for clients, never in a workflow."""
+"""Messages that the API and activities send in one and the same way. Only for clients, never in a workflow."""
 
 from datetime import timedelta
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import (
@@ -13,6 +14,7 @@ from temporalio.common import (
 from workflows.messages import names, search_attributes
 from workflows.messages.lane import LANE_WORKFLOW, LaneInput, LaneRun
 from workflows.messages.revision import StateUpdate
+from workflows.messages.rollout import ROLLOUT_WORKFLOW, RolloutInput
 from workflows.messages.thread import SUBMIT_SIGNAL, THREAD_WORKFLOW, UPDATE_SIGNAL, Run, ThreadInput
 
 _RPC_TIMEOUT = timedelta(seconds=5)
@@ -41,6 +43,22 @@ async def _signal_thread(
         start_signal_args=[message],
         static_summary=f"Runs of thread {thread.thread_id}",
         search_attributes=owned_by(thread.tenant_id, thread.deployment_id),
+        rpc_timeout=_RPC_TIMEOUT,
+    )
+
+
+async def tell_deployment(client: Client, rollout: RolloutInput, signal: str | None, message: Any) -> None:
+    """Signal a deployment's workflow, which is started if it does not run. Called inside the transaction that writes
+    the rows that the message is about, so that neither exists alone."""
+    await client.start_workflow(
+        ROLLOUT_WORKFLOW,
+        rollout,
+        id=names.rollout_workflow_id(rollout.deployment_id),
+        task_queue=names.PLATFORM_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        start_signal=signal,
+        start_signal_args=[message] if signal else [],
+        static_summary=f"Deployment {rollout.name}",
         rpc_timeout=_RPC_TIMEOUT,
     )
 
