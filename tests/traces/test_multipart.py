@@ -14,7 +14,7 @@ from tests.traces.wire import BOUNDARY, json_part, multipart, root_run
 
 DELIMITER = f"--{BOUNDARY}".encode()
 RUN_ID = UUID(int=7)
-EXAMPLES = settings(max_examples=400, deadline=None)
+EXAMPLES = settings(max_examples=200, deadline=None)
 
 printable = st.text(st.characters(codec="utf-8", exclude_characters='"\r\n%\x00'), min_size=1, max_size=30)
 parts = st.lists(
