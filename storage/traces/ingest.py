@@ -147,8 +147,11 @@ class _Ingestion:
 
     async def _sum_up(self) -> None:
         """What usage adds to the sums of runs and their ancestors."""
-        late = {run_id for run_id in self._announced if run_id in self._runs}
-        for run_id, sums in (await sums_below(self._connection, self._tenant_id, self._runs, late)).items():
+        late = {
+            run_id: self._runs[run_id].values.get("trace_id")
+            for run_id in self._announced & self._runs.keys()
+        }
+        for run_id, sums in (await sums_below(self._connection, self._tenant_id, late)).items():
             self._sums[run_id] = sums
         for run_id, run in self._runs.items():
             values = run.values

@@ -118,6 +118,16 @@ async def add_sums(connection: Connection, tenant_id: UUID, additions: list[tupl
         )
 
 
+async def set_sums(connection: Connection, tenant_id: UUID, sums: list[tuple[RunKey, Sums]]) -> None:
+    """Replace the sums of runs that are otherwise unchanged."""
+    if sums:
+        await connection.cursor().executemany(
+            f"UPDATE trace_runs SET updated_at = now(), {_SET} WHERE {_WHERE}".encode(),
+            [{**_place(tenant_id, key), **_sum_parameters(new)} for key, new in sums],
+        )
+
+
+_SET = ", ".join(f"{name} = %({name})s" for name in (*COUNTS, *COSTS))
 _ADD = ", ".join(
     [f"{name} = greatest({name} + %({name})s, 0)" for name in COUNTS]
     + [

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import uuid
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -19,6 +20,7 @@ from storage.database import Database
 from storage.projects import projects_for_writing
 from storage.tenancy import create_tenant
 from storage.traces.changes import RunChange
+from storage.traces.deletion import delete_runs_by_id
 from storage.traces.ingest import Batch, ingest
 from storage.traces.order import segment_of
 from storage.traces.partitions import ensure_partitions
@@ -73,9 +75,10 @@ class Tree:
             self.operations += [(run_id, True, create), (run_id, False, patch)]
         self.ids = ids
 
-    def expected_totals(self, place: int) -> tuple[int, Decimal | None]:
-        """Tokens and costs of a run's subtree."""
-        below = [n for n in range(len(self.ids)) if self._is_below(n, place) and n % 3 == 2]
+    def expected_totals(self, place: int, gone: Collection[int] = ()) -> tuple[int, Decimal | None]:
+        """Tokens and costs of a run's subtree without the runs `gone`."""
+        kept = [n for n in range(len(self.ids)) if n not in gone]
+        below = [n for n in kept if self._is_below(n, place) and n % 3 == 2]
         return sum(n + 1 for n in below), Decimal("0.5") * len(below) if below else None
 
     def _is_below(self, node: int, ancestor: int) -> bool:
@@ -175,6 +178,32 @@ async def test_requests_that_race_leave_the_same_tree(database: Database, tenant
         assert {run_id: row["total_tokens"] for run_id, row in rows.items()} == {
             run_id: tree.expected_totals(place)[0] for place, run_id in enumerate(tree.ids)
         }
+
+
+async def test_sums_are_those_of_what_is_left_also_while_runs_are_deleted(
+    database: Database, tenant_id: UUID
+) -> None:
+    async def delete(run_ids: list[UUID]) -> None:
+        async with database.transaction() as connection:
+            await delete_runs_by_id(connection, tenant_id, run_ids)
+
+    for seed in range(6):
+        chance = random.Random(seed)
+        tree = Tree(12)
+        late = set(chance.sample(range(12), 4))
+        first = [one for place, one in enumerate(tree.operations) if place // 2 not in late]
+        second = [one for place, one in enumerate(tree.operations) if place // 2 in late]
+        await send(database, tenant_id, first)
+        gone = set(chance.sample(sorted(set(range(12)) - late), 5))
+        await asyncio.gather(
+            delete([tree.ids[place] for place in gone]),
+            *(send(database, tenant_id, second[start : start + 2]) for start in range(0, len(second), 2)),
+        )
+        rows = await stored(database, tenant_id, tree.ids[0])
+        assert set(rows) == {run_id for place, run_id in enumerate(tree.ids) if place not in gone}
+        for place in set(range(12)) - gone:
+            row = rows[tree.ids[place]]
+            assert (row["total_tokens"], row["total_cost"]) == tree.expected_totals(place, gone)
 
 
 async def test_a_null_in_a_patch_erases_nothing(database: Database, tenant_id: UUID) -> None:
