@@ -96,3 +96,19 @@ async def datasets_of_examples(
         (tenant_id, example_ids),
     )
     return {row["id"]: row["dataset_id"] for row in await cursor.fetchall()}
+
+
+async def document_keys(
+    connection: Connection, tenant_id: UUID, dataset_id: UUID, as_of: datetime
+) -> tuple[list[str], list[str]]:
+    """The keys that inputs and outputs of a version's examples have, in alphabetical order."""
+    found = []
+    for document in ("inputs", "outputs"):  # both are objects or NULL
+        cursor = await connection.execute(
+            f"SELECT DISTINCT key FROM examples e, json_object_keys(e.{document}) AS key"
+            " WHERE e.tenant_id = %(tenant_id)s AND e.dataset_id = %(dataset)s AND e.valid_from <= %(as_of)s"
+            " AND (e.valid_to IS NULL OR e.valid_to > %(as_of)s) ORDER BY key",
+            {"tenant_id": tenant_id, "dataset": dataset_id, "as_of": as_of},
+        )
+        found.append([row["key"] for row in await cursor.fetchall()])
+    return found[0], found[1]

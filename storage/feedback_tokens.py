@@ -1,5 +1,7 @@
 """Tokens with which whoever has one gives one opinion about a run (trace contract §5.7)."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,6 +21,25 @@ async def create_feedback_token(connection: Connection, tenant_id: UUID, fields:
     row = await cursor.fetchone()
     assert row is not None
     return row
+
+
+async def lasting_feedback_tokens(
+    connection: Connection, tenant_id: UUID, run_id: UUID, records: Mapping[str, UUID], seconds: float
+) -> dict[str, UUID]:
+    """For each key the token of its record `records[key]`: one with a third of its time left, else a new one."""
+    cursor = await connection.execute(
+        "SELECT feedback_key, id FROM feedback_tokens WHERE tenant_id = %s AND run_id = %s"
+        " AND feedback_id = ANY(%s) AND expires_at > now() + make_interval(secs => %s)",
+        (tenant_id, run_id, list(records.values()), seconds / 3),
+    )
+    tokens: dict[str, UUID] = {row["feedback_key"]: row["id"] for row in await cursor.fetchall()}
+    expires_at = datetime.now(UTC) + timedelta(seconds=seconds)
+    for key, feedback_id in records.items():
+        if key not in tokens:
+            fields = {"run_id": run_id, "feedback_key": key, "feedback_id": feedback_id}
+            row = await create_feedback_token(connection, tenant_id, {**fields, "expires_at": expires_at})
+            tokens[key] = row["id"]
+    return tokens
 
 
 async def list_feedback_tokens(

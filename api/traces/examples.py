@@ -14,7 +14,7 @@ from api.services import CurrentServices, Services
 from api.traces.answers import JsonAnswer
 from api.traces.attachments import attachment_urls
 from api.traces.body import decode_body
-from api.traces.dataset_lookup import resolve_as_of
+from api.traces.dataset_lookup import require_dataset, resolve_as_of
 from api.traces.deletion import delete_objects
 from api.traces.documents import read_json
 from api.traces.example_filter import compile_example_filter
@@ -80,6 +80,19 @@ async def delete_for_good(
         await doom(connection, keys)
     await delete_objects(services, keys)
     return JsonAnswer({"count": count, "example_ids": body.example_ids})
+
+
+@platform_router.delete("/datasets/{dataset_id}/examples/{example_id}", status_code=204)
+async def delete_from_dataset(
+    dataset_id: UUID, example_id: UUID, services: CurrentServices, caller: CurrentCaller
+) -> None:
+    """Delete an example; earlier versions of its dataset still have it. Again changes nothing."""
+    async with services.database.connection() as connection:
+        await require_dataset(connection, caller.tenant_id, dataset_id)
+        query = ExampleQuery(ids=[example_id], dataset_id=dataset_id, limit=1)
+        found = await list_examples(connection, caller.tenant_id, query)
+    if found:
+        await _close(services, caller, [example_id])
 
 
 @router.post("/examples")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 from uuid import UUID, uuid5
 
 from fastapi import APIRouter, Request
@@ -14,6 +14,7 @@ from api.traces.answers import JsonAnswer
 from api.traces.feedback_reader import read_feedback, read_opinion
 from api.traces.submission import Submission, read_object
 from api.traces.writing import store
+from storage.feedback_tokens import find_feedback_token
 from storage.secrets import UndecryptableSecretError
 from storage.tenancy import KeyHolder, find_tenant
 
@@ -40,26 +41,46 @@ async def rate(token: str, request: Request, services: CurrentServices) -> JsonA
 
     Needs no key: the link is the permission, and it ends.
     """
-    grant = _read_grant(services, token)
-    run_id, key = UUID(grant["rated_run"]), grant["feedback_key"]
+    rated = await _find_token(services, token) or _read_grant(services, token)
     opinion = read_opinion(read_object(await request.body()))
-    # One record for each run and key, so that a link, however often it is used, cannot fill the store.
-    record = read_feedback({"id": str(uuid5(run_id, key)), "key": key, "run_id": str(run_id)})
+    record = read_feedback({"id": str(rated.feedback_id), "key": rated.key, "run_id": str(rated.run_id)})
     record.values |= opinion
-    await store(
-        services, await _holder_of_link(services, UUID(grant["tenant"])), Submission(feedback=[record])
-    )
-    return JsonAnswer({"id": record.feedback_id, "run_id": run_id, "key": record.key})
+    await store(services, await _holder_of_link(services, rated.tenant_id), Submission(feedback=[record]))
+    return JsonAnswer({"id": record.feedback_id, "run_id": rated.run_id, "key": record.key})
 
 
-def _read_grant(services: Services, token: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Rated:
+    """One record for each link, so that it cannot fill the store however often it is used."""
+
+    tenant_id: UUID
+    run_id: UUID
+    key: str
+    feedback_id: UUID
+
+
+async def _find_token(services: Services, token: str) -> _Rated | None:
+    """What a token of `api.traces.feedback_tokens` is about; None if it is none of them."""
+    try:
+        given = UUID(token)
+    except ValueError:
+        return None
+    async with services.database.connection() as connection:
+        row = await find_feedback_token(connection, given)
+    if row is None:
+        raise NotFoundError("No such feedback token, or it has expired.")
+    return _Rated(row["tenant_id"], row["run_id"], row["feedback_key"], row["feedback_id"])
+
+
+def _read_grant(services: Services, token: str) -> _Rated:
     try:
         grant = services.secrets.decrypt(token.encode())
     except (UndecryptableSecretError, UnicodeEncodeError):
         raise NotFoundError("No such feedback link.") from None
     if not isinstance(grant, dict) or "rated_run" not in grant or grant["until"] < time.time():
         raise NotFoundError("This feedback link has expired.")
-    return grant
+    run_id, key = UUID(grant["rated_run"]), grant["feedback_key"]
+    return _Rated(UUID(grant["tenant"]), run_id, key, uuid5(run_id, key))
 
 
 async def _holder_of_link(services: Services, tenant_id: UUID) -> Caller:

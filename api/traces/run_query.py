@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from psycopg.rows import DictRow
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.errors import BadRequestError
@@ -72,7 +73,7 @@ def to_query(body: RunQueryBody) -> RunQuery:
     elif body.trace is not None:
         query.limit = TRACE_PAGE
     if body.cursor:
-        query.after = read_cursor(body.cursor)
+        query.after, query.backwards = read_cursor(body.cursor)
     return query
 
 
@@ -139,23 +140,36 @@ def _compiled(name: str, text: str, alias: str, frame: str) -> Condition:
     return frame.replace("{condition}", compiled.sql), compiled.params
 
 
-def next_cursor(page: RunPage) -> str | None:
-    """Where the next page begins; None on the last one."""
-    if not page.more:
-        return None
-    last = page.rows[-1]
-    return base64.urlsafe_b64encode(f"{last['start_time'].isoformat()}|{last['id']}".encode()).decode()
+def cursors(page: RunPage, query: RunQuery) -> dict[str, str | None]:
+    """`next`, where the page after this one begins, and `prev`, where the page before it ends; None for no page."""
+    if not page.rows:
+        return {"next": None, "prev": None}
+    has_next = page.more or query.backwards
+    has_previous = page.more if query.backwards else query.after is not None
+    return {
+        "next": _write_cursor(page.rows[-1], "") if has_next else None,
+        "prev": _write_cursor(page.rows[0], _BACKWARDS) if has_previous else None,
+    }
 
 
-def read_cursor(text: str) -> tuple[datetime, UUID]:
-    """The place that `next_cursor` named.
+_BACKWARDS = "before|"
+
+
+def _write_cursor(row: DictRow, direction: str) -> str:
+    place = f"{direction}{row['start_time'].isoformat()}|{row['id']}"
+    return base64.urlsafe_b64encode(place.encode()).decode()
+
+
+def read_cursor(text: str) -> tuple[tuple[datetime, UUID], bool]:
+    """The place that a cursor names, and whether the page ends there and does not begin there.
 
     Raises:
         BadRequestError: it is not one of ours.
     """
     try:
-        moment, _, run_id = base64.urlsafe_b64decode(text.encode()).decode().partition("|")
-        return datetime.fromisoformat(moment), UUID(run_id)
+        place = base64.urlsafe_b64decode(text.encode()).decode()
+        moment, _, run_id = place.removeprefix(_BACKWARDS).partition("|")
+        return (datetime.fromisoformat(moment), UUID(run_id)), place.startswith(_BACKWARDS)
     except (ValueError, binascii.Error):
         raise BadRequestError("cursor: not one that this server gave out.") from None
 

@@ -15,7 +15,7 @@ from api.traces.reading import bounded_reading
 from api.traces.run_query import (
     RunQueryBody,
     conditions_of,
-    next_cursor,
+    cursors,
     to_query,
 )
 from api.traces.run_shape import shape_run
@@ -37,7 +37,7 @@ async def query(
             children = await children_of(connection, caller.tenant_id, [row["trace_id"] for row in page.rows])
     answer: dict[str, Any] = {
         "runs": [shape_run(services, row, children) for row in page.rows],
-        "cursors": {"next": next_cursor(page), "prev": None},
+        "cursors": cursors(page, wanted),
         "parsed_query": body.filter,
     }
     return JsonAnswer(answer)

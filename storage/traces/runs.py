@@ -45,6 +45,7 @@ class RunQuery:
     before: datetime | None = None
     conditions: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     after: tuple[datetime, UUID] | None = None
+    backwards: bool = False
     descending: bool = True
     limit: int = 100
     documents: Sequence[str] = LARGE
@@ -62,12 +63,14 @@ async def query_runs(connection: Connection, tenant_id: UUID, query: RunQuery) -
     """Rows of `SMALL` columns and the asked documents, in order of (start_time, id).
 
     At most `limit`, counted from `after`, the last row of the previous page, and fewer where documents are large.
+    With `backwards` the page ends before `after`, the first row of the next page.
     """
     where, parameters = await conditions(connection, tenant_id, query)
-    direction = "DESC" if query.descending else "ASC"
+    descending = query.descending is not query.backwards
+    direction = "DESC" if descending else "ASC"
     order = f"ORDER BY r.start_time {direction}, r.id {direction}"
     if query.after:
-        comparison = "<" if query.descending else ">"
+        comparison = "<" if descending else ">"
         where += f" AND (r.start_time, r.id) {comparison} (%(after_time)s, %(after_id)s)"
         parameters |= {"after_time": query.after[0], "after_id": query.after[1]}
     documents = [name for name in LARGE if name in query.documents]
@@ -80,9 +83,8 @@ async def query_runs(connection: Connection, tenant_id: UUID, query: RunQuery) -
         prepare=False,  # which plan is right depends on the values: common or rare
     )
     rows = await cursor.fetchall()
-    return RunPage(
-        rows, more=bool(rows) and (rows[0]["found"] == query.limit or len(rows) < rows[0]["found"])
-    )
+    more = bool(rows) and (rows[0]["found"] == query.limit or len(rows) < rows[0]["found"])
+    return RunPage(rows[::-1] if query.backwards else rows, more)
 
 
 async def get_run(connection: Connection, tenant_id: UUID, run_id: UUID) -> DictRow | None:
