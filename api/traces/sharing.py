@@ -126,9 +126,7 @@ async def share_trace(
 
 
 @v2_router.delete("/{trace_id}/share", summary="Unshare a trace")
-async def unshare_trace(
-    trace_id: UUID, session_id: UUID, services: CurrentServices, caller: CurrentCaller
-) -> None:
+async def unshare_trace(trace_id: UUID, services: CurrentServices, caller: CurrentCaller) -> None:
     """End the link of a trace at once; nothing where there is none."""
     async with services.database.transaction() as connection:
         await unshare(connection, caller.tenant_id, trace_id=trace_id)
