@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from langsmith import Client
 
 from tests.runtime.harness import eventually
 from tests.stacks import Stack
@@ -109,7 +110,7 @@ async def test_a_run_ends_with_links_to_rate_it(streaming: Served, stack: Stack)
     assert names_of(frames)[-2:] == ["feedback", "end"]
     links = frames[-2]["data"]
     assert list(links) == ["helpful", "tone"]
-    assert names_of(await _join(streaming, thread, frames[0]["data"]["run_id"])) == names_of(frames)
+    assert await _join(streaming, thread, frames[0]["data"]["run_id"]) == frames
     async with httpx.AsyncClient(trust_env=False) as stranger:
         for score in (0, 1):
             assert (await stranger.post(links["helpful"], json={"score": score})).status_code == 200
@@ -121,7 +122,11 @@ async def test_a_run_ends_with_links_to_rate_it(streaming: Served, stack: Stack)
     headers = {"X-Api-Key": streaming.api_key}
     async with httpx.AsyncClient(base_url=stack.api_url, headers=headers, trust_env=False) as owner:
         [rated] = (await owner.get("/api/v1/feedback", params={"run": run})).json()
-    assert (rated["key"], rated["score"]) == ("helpful", 1)
+        assert (rated["key"], rated["score"]) == ("helpful", 1)
+        client = Client(f"{stack.api_url}/api/v1", api_key="of nobody")
+        await asyncio.to_thread(client.create_feedback_from_token, links["helpful"], score=0.5)
+        [rated] = (await owner.get("/api/v1/feedback", params={"run": run})).json()
+    assert (rated["key"], rated["score"]) == ("helpful", 0.5)
 
 
 async def test_a_failure_is_an_error_event_and_then_the_end(streaming: Served) -> None:

@@ -1,6 +1,6 @@
 """Frames of a classic stream from rows of the record (agent server contract §4)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -13,17 +13,11 @@ _PLAIN_MODES = frozenset({"values", "updates", "custom", "tasks", "checkpoints",
 
 
 class ClassicFrames:
-    """Translates one run's rows in order. Only the old mode `messages` makes it remember anything.
+    """Translates one run's rows in order. Only the old mode `messages` makes it remember anything."""
 
-    `feedback` gives the links under which readers may rate the run: {key: url}; they come before its end.
-    """
-
-    def __init__(
-        self, modes: Collection[str], subgraphs: bool, feedback: Callable[[], dict[str, str]] = dict
-    ) -> None:
+    def __init__(self, modes: Collection[str], subgraphs: bool) -> None:
         self._modes = frozenset(modes)
         self._subgraphs = subgraphs
-        self._feedback = feedback
         self._whole = WholeMessages()
 
     @property
@@ -31,16 +25,19 @@ class ClassicFrames:
         """Whether rows before the reader's cursor must be seen to translate those after it."""
         return "messages" in self._modes
 
-    def of(self, row: DictRow) -> bytes:
-        """The row's frames; the last carries the id, so that a reader who lost the others gets all again."""
-        frames = self._frames(row)
+    def of(self, row: DictRow, links: Mapping[str, str] | None = None) -> bytes:
+        """The row's frames; the last carries the id, so that a reader who lost the others gets all again.
+
+        `links`: where readers may rate a run that ends with this row; they come before its end.
+        """
+        frames = self._frames(row, links or {})
         if not frames:
             return b""
         return b"".join(
             [frame(event, data) for event, data in frames[:-1]] + [frame(*frames[-1], seq=row["seq"])]
         )
 
-    def _frames(self, row: DictRow) -> list[tuple[str, bytes]]:
+    def _frames(self, row: DictRow, links: Mapping[str, str]) -> list[tuple[str, bytes]]:
         event, data = row["event"], row["data"].encode()
         if event in _PLAIN_MODES:
             if event in self._modes and self._is_shown(row):
@@ -52,8 +49,7 @@ class ClassicFrames:
             attempt = orjson.loads(data)["attempt"]
             return [("metadata", orjson.dumps({"run_id": str(row["run_id"]), "attempt": attempt}))]
         if event == ENDED:
-            links = self._feedback()
-            rating = [("feedback", orjson.dumps(links))] if links else []
+            rating = [("feedback", orjson.dumps(dict(links)))] if links else []
             return [*rating, *end_frames(orjson.loads(data))]
         return []
 

@@ -208,9 +208,11 @@ class Commander:
             return await Threads(connection, self.deployment.scope).get(self.thread_id)
 
     async def _assistant_of(self, thread: DictRow) -> UUID:
-        """The assistant that the thread's newest run was for."""
+        """The assistant of the run under way, or that the thread's newest run was for."""
         async with self.services.database.connection() as connection:
-            runs = await Runs(connection, self.deployment.scope).page(self.thread_id, None, 1, 0)
+            repository = Runs(connection, self.deployment.scope)
+            runs = await repository.page(self.thread_id, "running", 1, 0)
+            runs = runs or await repository.page(self.thread_id, None, 1, 0)
         if runs:
             return UUID(str(runs[0]["assistant_id"]))
         if known := thread["metadata"].get("assistant_id"):

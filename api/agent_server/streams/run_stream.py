@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 import orjson
@@ -11,9 +10,9 @@ from fastapi.responses import StreamingResponse
 
 from api.agent_server.streams.classic import ENDED, ClassicFrames, end_frames, frame
 from api.agent_server.streams.following import HEARTBEAT, STREAM_HEADERS, following
+from api.agent_server.streams.rating import rating_links
 from api.agent_server.streams.watching import watched
 from api.services import Services
-from api.traces.feedback_links import feedback_links
 from storage.runs import UNFINISHED, Runs
 from storage.scope import DeploymentScope
 from storage.thread_events import ThreadEvents, first_seq
@@ -56,8 +55,7 @@ async def _watched(services: Services, scope: DeploymentScope, view: RunView) ->
 
 
 async def _frames(services: Services, scope: DeploymentScope, view: RunView) -> AsyncGenerator[bytes, None]:
-    feedback = partial(feedback_links, services, scope.tenant_id, view.run_id, view.feedback_keys)
-    translator = ClassicFrames(view.modes, view.subgraphs, feedback)
+    translator = ClassicFrames(view.modes, view.subgraphs)
     shown_after = view.after or 0
     if shown_after and (gap := await _gap(services, scope, view)):
         yield gap
@@ -70,7 +68,8 @@ async def _frames(services: Services, scope: DeploymentScope, view: RunView) -> 
                     return
                 yield HEARTBEAT
                 continue
-            frames = [(row["seq"], translator.of(row)) for row in rows]
+            links = await rating_links(services, scope, rows[-1], view.feedback_keys)
+            frames = [(row["seq"], translator.of(row, links)) for row in rows]
             if piece := b"".join(text for seq, text in frames if seq > shown_after):
                 yield piece
             if rows[-1]["event"] == ENDED:

@@ -1,7 +1,6 @@
 """All runs of a thread in one classic stream, open-ended (agent server contract §4)."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +10,8 @@ from psycopg.rows import DictRow
 
 from api.agent_server.streams.classic import ENDED, ClassicFrames, frame
 from api.agent_server.streams.following import HEARTBEAT, STREAM_HEADERS, following
+from api.agent_server.streams.rating import rating_links
 from api.services import Services
-from api.traces.feedback_links import feedback_links
 from storage.runs import Runs
 from storage.scope import DeploymentScope
 
@@ -33,7 +32,7 @@ def stream_thread(
 async def _frames(
     services: Services, scope: DeploymentScope, thread_id: UUID, modes: frozenset[str], after: int
 ) -> AsyncIterator[bytes]:
-    translators: dict[UUID, ClassicFrames] = {}
+    translators: dict[UUID, tuple[ClassicFrames, tuple[str, ...]]] = {}
     # The headers' arrival means that nothing from now on is missed.
     yield HEARTBEAT
     async with following(services, scope, thread_id, after) as pages:
@@ -44,8 +43,10 @@ async def _frames(
             pieces = []
             for row in rows:
                 if "run_modes" in modes:
-                    translator = await _translator_of(services, scope, thread_id, row["run_id"], translators)
-                    pieces.append(translator.of(row))
+                    translator, keys = await _translator_of(
+                        services, scope, thread_id, row["run_id"], translators
+                    )
+                    pieces.append(translator.of(row, await rating_links(services, scope, row, keys)))
                 pieces.append(_own_frames(row, modes))
                 if row["event"] == ENDED:
                     translators.pop(row["run_id"], None)
@@ -58,16 +59,15 @@ async def _translator_of(
     scope: DeploymentScope,
     thread_id: UUID,
     run_id: UUID,
-    translators: dict[UUID, ClassicFrames],
-) -> ClassicFrames:
-    """What each run asked to be streamed; a run that is no more shows only that it began and ended."""
+    translators: dict[UUID, tuple[ClassicFrames, tuple[str, ...]]],
+) -> tuple[ClassicFrames, tuple[str, ...]]:
+    """What each run asked to be streamed, and rated by; one that is no more shows only that it began and ended."""
     if run_id not in translators:
         async with services.database.connection() as connection:
             row = await Runs(connection, scope).get(thread_id, run_id)
         kwargs: dict[str, Any] = row["kwargs"] if row else {"stream_mode": [], "subgraphs": False}
-        keys = kwargs.get("feedback_keys") or ()
-        feedback = partial(feedback_links, services, scope.tenant_id, run_id, keys)
-        translators[run_id] = ClassicFrames(kwargs["stream_mode"], bool(kwargs["subgraphs"]), feedback)
+        frames = ClassicFrames(kwargs["stream_mode"], bool(kwargs["subgraphs"]))
+        translators[run_id] = frames, tuple(kwargs.get("feedback_keys") or ())
     return translators[run_id]
 
 
