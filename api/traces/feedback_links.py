@@ -1,9 +1,7 @@
 """Links with which whoever holds one rates one run under one key (agent server contract §4, event `feedback`)."""
 
-import time
-from collections.abc import Iterable
 from dataclasses import dataclass
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from fastapi import APIRouter, Request
 
@@ -15,24 +13,11 @@ from api.traces.feedback_reader import read_feedback, read_opinion
 from api.traces.submission import Submission, read_object
 from api.traces.writing import store
 from storage.feedback_tokens import find_feedback_token
-from storage.secrets import UndecryptableSecretError
 from storage.tenancy import KeyHolder, find_tenant
 
 router = APIRouter(tags=["traces"])
 
-_VALID_SECONDS = 3 * 3_600
 _NO_KEY = UUID(int=0)
-
-
-def feedback_links(services: Services, tenant_id: UUID, run_id: UUID, keys: Iterable[str]) -> dict[str, str]:
-    """A link for each key, valid for three hours."""
-    until = int(time.time()) + _VALID_SECONDS
-    address = f"{services.settings.api_url}/api/v1/feedback/tokens"
-    links = {}
-    for key in keys:
-        grant = {"tenant": str(tenant_id), "rated_run": str(run_id), "feedback_key": key, "until": until}
-        links[key] = f"{address}/{services.secrets.encrypt(grant).decode()}"
-    return links
 
 
 @router.post("/feedback/tokens/{token}")
@@ -41,7 +26,7 @@ async def rate(token: str, request: Request, services: CurrentServices) -> JsonA
 
     Needs no key: the link is the permission, and it ends.
     """
-    rated = await _find_token(services, token) or _read_grant(services, token)
+    rated = await _find_token(services, token)
     opinion = read_opinion(read_object(await request.body()))
     record = read_feedback({"id": str(rated.feedback_id), "key": rated.key, "run_id": str(rated.run_id)})
     record.values |= opinion
@@ -59,28 +44,21 @@ class _Rated:
     feedback_id: UUID
 
 
-async def _find_token(services: Services, token: str) -> _Rated | None:
-    """What a token of `api.traces.feedback_tokens` is about; None if it is none of them."""
+async def _find_token(services: Services, token: str) -> _Rated:
+    """What a token is about: of `api.traces.feedback_tokens`, or of the end of a run.
+
+    Raises:
+        NotFoundError: it is none, or its time is over.
+    """
     try:
         given = UUID(token)
     except ValueError:
-        return None
+        raise NotFoundError("No such feedback token: it must be a UUID.") from None
     async with services.database.connection() as connection:
         row = await find_feedback_token(connection, given)
     if row is None:
         raise NotFoundError("No such feedback token, or it has expired.")
     return _Rated(row["tenant_id"], row["run_id"], row["feedback_key"], row["feedback_id"])
-
-
-def _read_grant(services: Services, token: str) -> _Rated:
-    try:
-        grant = services.secrets.decrypt(token.encode())
-    except (UndecryptableSecretError, UnicodeEncodeError):
-        raise NotFoundError("No such feedback link.") from None
-    if not isinstance(grant, dict) or "rated_run" not in grant or grant["until"] < time.time():
-        raise NotFoundError("This feedback link has expired.")
-    run_id, key = UUID(grant["rated_run"]), grant["feedback_key"]
-    return _Rated(UUID(grant["tenant"]), run_id, key, uuid5(run_id, key))
 
 
 async def _holder_of_link(services: Services, tenant_id: UUID) -> Caller:
