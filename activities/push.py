@@ -55,7 +55,7 @@ class BranchActivities:
     async def look(self, look: LookAtBranches) -> int:
         """Note where the due branches are, or why that cannot be said; how many were read."""
         async with self._database.connection() as connection:
-            branches = await due_branches(connection, UUID(look.listener_id), _BRANCHES_A_LOOK)
+            branches = await due_branches(connection, UUID(look.listener_id), TERMINAL, _BRANCHES_A_LOOK)
         turn = asyncio.Semaphore(_LOOKS_AT_ONCE)
         async with heartbeats():
             read = await asyncio.gather(*(self._look_at(branch, look, turn) for branch in branches))
@@ -100,13 +100,13 @@ class PushActivities:
     async def find_followers(self) -> list[str]:
         """Listeners with branches to look at."""
         async with self._database.connection() as connection:
-            return [str(found) for found in await listeners_of_due_branches(connection)]
+            return [str(found) for found in await listeners_of_due_branches(connection, TERMINAL)]
 
     @activity.defn(name=BUILD_PUSHED)
     async def build_pushed(self) -> int:
         """A revision for each branch that has moved; how many. One that fails leaves the others their turn."""
         async with self._database.connection() as connection:
-            moved = await moved_branches(connection, _BRANCHES_A_LOOK)
+            moved = await moved_branches(connection, TERMINAL, _BRANCHES_A_LOOK)
         built = 0
         for branch in moved:
             try:

@@ -1,10 +1,10 @@
 """Branches that deployments follow (`build_on_push`): where each was last seen, and when it is looked at again."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
 from storage.database import Connection
-from workflows.messages.rollout import TERMINAL
 
 # Deployments whose newest revision has ended; before that it may still fetch what a look would see.
 _FOLLOWED = (
@@ -19,7 +19,6 @@ _DUE = (
     f" AND (f.deployment_id IS NULL OR d.updated_at > f.looked_at"
     f" OR (f.next_look_at <= now() AND f.failures < {_GIVEN_UP}))"
 )
-_ENDED = {"ended": [str(status) for status in TERMINAL]}
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,17 @@ class MovedBranch:
     head: str
 
 
-async def listeners_of_due_branches(connection: Connection) -> list[UUID]:
-    """Of every workspace."""
-    cursor = await connection.execute(f"SELECT DISTINCT d.listener_id{_FOLLOWED}{_DUE}".encode(), _ENDED)
+async def listeners_of_due_branches(connection: Connection, ended: Collection[str]) -> list[UUID]:
+    """Of every workspace. `ended`: statuses of revisions whose rollout is over, here as below."""
+    cursor = await connection.execute(
+        f"SELECT DISTINCT d.listener_id{_FOLLOWED}{_DUE}".encode(), _statuses(ended)
+    )
     return [row["listener_id"] for row in await cursor.fetchall()]
 
 
-async def due_branches(connection: Connection, listener_id: UUID, limit: int) -> list[FollowedBranch]:
+async def due_branches(
+    connection: Connection, listener_id: UUID, ended: Collection[str], limit: int
+) -> list[FollowedBranch]:
     """Those that one listener has to look at, the longest unseen first."""
     cursor = await connection.execute(
         "SELECT d.tenant_id, d.id AS deployment_id, d.source_config->>'repo_url' AS url,"
@@ -56,7 +59,7 @@ async def due_branches(connection: Connection, listener_id: UUID, limit: int) ->
         " CASE WHEN d.updated_at > f.looked_at THEN 0 ELSE coalesce(f.failures, 0) END AS failures"
         f"{_FOLLOWED}{_DUE} AND d.listener_id = %(listener_id)s"
         " ORDER BY f.looked_at NULLS FIRST LIMIT %(limit)s".encode(),
-        {**_ENDED, "listener_id": listener_id, "limit": limit},
+        {**_statuses(ended), "listener_id": listener_id, "limit": limit},
     )
     return [FollowedBranch(**row) for row in await cursor.fetchall()]
 
@@ -99,12 +102,16 @@ async def _note(
     )
 
 
-async def moved_branches(connection: Connection, limit: int) -> list[MovedBranch]:
+async def moved_branches(connection: Connection, ended: Collection[str], limit: int) -> list[MovedBranch]:
     """Of every workspace; seen since their deployment was last changed, so that no old look counts."""
     cursor = await connection.execute(
         f"SELECT d.tenant_id, d.id AS deployment_id, f.head{_FOLLOWED} AND f.looked_at > d.updated_at"
         " AND f.head IS NOT NULL AND f.head IS DISTINCT FROM r.source_revision_config->>'repo_commit_sha'"
         " ORDER BY f.looked_at LIMIT %(limit)s".encode(),
-        {**_ENDED, "limit": limit},
+        {**_statuses(ended), "limit": limit},
     )
     return [MovedBranch(**row) for row in await cursor.fetchall()]
+
+
+def _statuses(ended: Collection[str]) -> dict[str, list[str]]:
+    return {"ended": [str(status) for status in ended]}
