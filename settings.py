@@ -158,6 +158,20 @@ class Settings(BaseSettings):
     scale_down_seconds: float = Field(
         1_800.0, ge=0, description="How long there must be too many worker processes before any is stopped."
     )
+    kept_builds: int = Field(
+        10,
+        ge=1,
+        description="Newest builds of a deployment that stay on its listener's host, for rollbacks without a build.",
+    )
+    build_cache_bytes: int = Field(
+        20 * 1024 * 1024 * 1024,
+        ge=0,
+        description="Size beyond which a listener removes environments that no kept build uses, and package caches of "
+        "workspaces.",
+    )
+    prune_interval_seconds: float = Field(
+        3_600.0, ge=10, description="How often listeners remove builds and environments that are not kept."
+    )
     push_interval_seconds: float = Field(
         60.0,
         ge=5,

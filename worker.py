@@ -17,6 +17,7 @@ from activities.export_memory import give_back_large_blocks
 from activities.export_run import ExportRunActivities, PipelineSizes
 from activities.export_schedule import ExportScheduleActivities
 from activities.listener import open_listener
+from activities.prune import BuilderActivities
 from activities.push import PushActivities
 from activities.rollout import RolloutActivities
 from activities.schedules import ensure_schedule
@@ -36,7 +37,9 @@ from workflows.export_schedule import ExportBackfillWorkflow, ExportWindowWorkfl
 from workflows.lane import LaneWorkflow
 from workflows.messages import names
 from workflows.messages.autoscale import AUTOSCALE_SCHEDULE, AUTOSCALE_WORKFLOW, Autoscale
+from workflows.messages.prune import PRUNE_SCHEDULE, PRUNE_WORKFLOW, Prune
 from workflows.messages.push import PUSH_SCHEDULE, PUSH_WORKFLOW, FollowBranches
+from workflows.prune import PruneWorkflow
 from workflows.push import PushWorkflow
 from workflows.revision import RevisionWorkflow
 from workflows.rollout import RolloutWorkflow
@@ -55,6 +58,7 @@ WORKFLOWS: Sequence[type] = [
     ExportWorkflow,
     ExportWindowWorkflow,
     ExportBackfillWorkflow,
+    PruneWorkflow,
     PushWorkflow,
     RolloutWorkflow,
     RevisionWorkflow,
@@ -113,6 +117,7 @@ async def _platform(settings: Settings, database: Database, client: Client) -> N
                 *_methods(rollouts),
                 *_methods(AutoscaleActivities(database, settings.worker_slots)),
                 *_methods(PushActivities(database, client, settings)),
+                *_methods(BuilderActivities(database)),
             ],
             graceful_shutdown_timeout=_GRACEFUL_SHUTDOWN,
             max_cached_workflows=2_000,
@@ -130,6 +135,14 @@ async def _platform(settings: Settings, database: Database, client: Client) -> N
             Autoscale(scale_down_seconds=settings.scale_down_seconds),
             timedelta(seconds=settings.autoscale_interval_seconds),
             "Worker processes follow the runs that wait",
+        )
+        await ensure_schedule(
+            client,
+            PRUNE_SCHEDULE,
+            PRUNE_WORKFLOW,
+            Prune(),
+            timedelta(seconds=settings.prune_interval_seconds),
+            "Old builds are removed from the listeners' hosts",
         )
         await ensure_schedule(
             client,

@@ -16,7 +16,7 @@ from activities.compute.sandbox import ProcessSandbox
 from activities.compute.temporary import TemporaryFolders
 from activities.git import SourceError
 from activities.heartbeats import heartbeats
-from activities.package_installer import BuildPlace, PackageInstaller
+from activities.package_installer import BuildPlace
 from activities.project_config import ProjectConfig, ProjectConfigError, read_project_config
 from activities.python_environment import PythonEnvironments, RevisionEnvironment
 from activities.removal import remove_tree
@@ -54,6 +54,7 @@ class BuildActivities:
         folder: Path,
         sandbox: ProcessSandbox,
         temporary: TemporaryFolders,
+        environments: PythonEnvironments,
     ) -> None:
         self._database = database
         self._secrets = secrets
@@ -65,9 +66,7 @@ class BuildActivities:
             "github": RepositorySource(settings, sandbox),
         }
         self._folder = folder.resolve()
-        self._environments = PythonEnvironments(
-            self._folder, settings.runtime_path, PackageInstaller(sandbox)
-        )
+        self._environments = environments
 
     @activity.defn(name=BUILD_REVISION)
     async def build(self, build: BuildRevision) -> StepResult:
@@ -153,7 +152,7 @@ class BuildActivities:
                 continue
             if not self._settings.trust_project_builds:
                 raise ProjectConfigError(f"`{key}` is switched off in this installation.")
-            place.cache.mkdir(parents=True, exist_ok=True)
+            place.open_cache()
             place.on_line(f"$ {command}")
             await run_tool(
                 ["/bin/sh", "-c", command],

@@ -16,7 +16,10 @@ from activities.compute.protocol import Compute
 from activities.compute.sandbox import ProcessSandbox, SandboxMissingError
 from activities.compute.temporary import TemporaryFolders
 from activities.git import GitRepositories
+from activities.package_installer import PackageInstaller
+from activities.prune import PruneActivities
 from activities.push import BranchActivities
+from activities.python_environment import PythonEnvironments
 from activities.reconcile import Reconciler
 from activities.workers import WorkerActivities
 from settings import Settings
@@ -57,12 +60,17 @@ async def open_listener(settings: Settings, database: Database) -> AsyncIterator
         )
         reconciling = asyncio.create_task(Reconciler(database, listener_id, _version(), compute).run())
         stack.push_async_callback(_cancel, reconciling)
-        builds = BuildActivities(database, secrets, objects, settings, folder, sandbox, temporary)
+        environments = PythonEnvironments(folder, settings.runtime_path, PackageInstaller(sandbox))
+        builds = BuildActivities(
+            database, secrets, objects, settings, folder, sandbox, temporary, environments
+        )
+        prunes = PruneActivities(database, settings, folder, environments)
         workers = WorkerActivities(database, compute)
         branches = BranchActivities(database, GitRepositories(settings, sandbox), temporary)
         yield [
             builds.build,
             branches.look,
+            prunes.prune,
             workers.start,
             workers.watch,
             workers.stop,

@@ -31,6 +31,11 @@ class BuildPlace:
     def changeable(self) -> list[Path]:
         return [self.project, self.environment, self.home, self.temporary, self.cache]
 
+    def open_cache(self) -> None:
+        """Make the cache if there is none, and note that it is used: pruning spares what was used of late."""
+        self.cache.mkdir(parents=True, exist_ok=True)
+        os.utime(self.cache)
+
     def variables(self) -> dict[str, str]:
         """Of the environment, for tools that may run code of the project: no key of an index is among them."""
         return {
@@ -121,7 +126,7 @@ class PackageInstaller:
         Raises:
             ToolFailedError: something cannot be built or had.
         """
-        place.cache.mkdir(parents=True, exist_ok=True)
+        place.open_cache()
         await run_tool(
             [self._uv, "pip", "install", *_into(environment.folder), *what],
             cwd=cwd,

@@ -11,6 +11,7 @@ built with a package cache of the workspace's own, into a lower layer of the wor
 
 import asyncio
 import hashlib
+import os
 import re
 import secrets as random_secrets
 import sys
@@ -87,6 +88,8 @@ class PythonEnvironments:
         async with self._locks.setdefault(key, asyncio.Lock()):
             for found in (shared, own):
                 if found.exists():
+                    # Pruning spares what was used of late.
+                    os.utime(found)
                     place.on_line(
                         f"Reusing the environment {key}: nothing that the project asks for has changed."
                     )
@@ -103,6 +106,15 @@ class PythonEnvironments:
             for line in lines:
                 place.on_line(line)
         return shared
+
+    async def discard(self, lower: Path, used_before: float) -> bool:
+        """Remove a lower environment, unless a build has used it since; whether it was removed."""
+        async with self._locks.setdefault(lower.name.partition("-")[0], asyncio.Lock()):
+            doomed = _set_aside(lower, used_before)
+        if doomed is None:
+            return False
+        await asyncio.to_thread(remove_tree, doomed)
+        return True
 
     async def _make_lower(
         self,
@@ -170,6 +182,15 @@ def _put_in_place(draft: Path, target: Path) -> None:
     except OSError:
         if not target.exists():
             raise
+
+
+def _set_aside(lower: Path, used_before: float) -> Path | None:
+    """Renamed, so that no half of it is ever taken for an environment."""
+    if not lower.exists() or lower.stat().st_mtime >= used_before:
+        return None
+    doomed = lower.with_name(f"{lower.name}.{random_secrets.token_hex(4)}.draft")
+    lower.rename(doomed)
+    return doomed
 
 
 def _local_folders(config: ProjectConfig) -> list[Path]:

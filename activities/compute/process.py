@@ -123,9 +123,12 @@ class ProcessCompute:
         folder = Path(build["folder"])
         await asyncio.to_thread((folder / "home").mkdir, exist_ok=True)
 
+        # A build of an earlier version did not note which environment it needs.
+        readable = build.get("readable") or [str(self._folder / "environments")]
+
         def policy(temporary: Path) -> str | None:
             return self._sandbox.policy(
-                read=[folder / "environment", *map(Path, build.get("readable", []))],
+                read=[folder / "environment", *map(Path, readable)],
                 write=[folder / "project", folder / "home", temporary],
             )
 
