@@ -41,7 +41,7 @@ class Kind:
 def kinds(seeded: Seeded) -> list[Kind]:
     """Every kind that the benchmarks, the API and the SDKs issue."""
     traces, middle = seeded.traces, seeded.traces // 2
-    customer = f"customer-{(middle * 7919) % 1_000}"
+    customer = seeded.customer(middle)
     hour = {"start_time": seeded.start, "end_time": seeded.start + (seeded.end - seeded.start) / 24}
     page = 100
 
@@ -55,6 +55,7 @@ def kinds(seeded: Seeded) -> list[Kind]:
         query = RunQuery(session_ids=[seeded.session_id], **conditions)
         return lambda connection: run_stats(connection, seeded.tenant_id, query)
 
+    question, answer = f"{seeded.mark}-question-{middle}", f"{seeded.mark}-answer-{middle}-0"
     roots = ("trace_runs_roots",)
     metadata = ("trace_runs_metadata",)
     by_trace = ("trace_runs_trace",)
@@ -71,9 +72,9 @@ def kinds(seeded: Seeded) -> list[Kind]:
              metadata, traces // 1_000 + page),
         Kind("metadata, nobody", runs(is_root=True, filter=_pair("customer", "nobody")), metadata, page),
         Kind("thread", runs(is_root=True, filter=f'eq(thread_id, "{seeded.run_id(middle)}")'), metadata, page),
-        Kind("key and value of inputs", runs(is_root=True, filter=_pair("question", f"question-{middle}", "input")),
+        Kind("key and value of inputs", runs(is_root=True, filter=_pair("question", question, "input")),
              ("trace_runs_inputs",), page),
-        Kind("key and value of outputs", runs(is_root=True, filter=_pair("answer", f"answer-{middle}-0", "output")),
+        Kind("key and value of outputs", runs(is_root=True, filter=_pair("answer", answer, "output")),
              ("trace_runs_outputs",), page),
         Kind("errors", runs(is_root=True, has_error=True), roots, 60 * page),
         Kind("one trace", runs(trace_id=seeded.run_id(middle), limit=1_000), by_trace, RUNS_PER_TRACE),
@@ -81,11 +82,15 @@ def kinds(seeded: Seeded) -> list[Kind]:
         Kind("runs by id", runs(run_ids=[seeded.run_id(n, 1) for n in range(10)]), ("trace_runs_project",), 10),
         Kind("runs of examples", runs(reference_example_ids=[seeded.example_id(n) for n in range(0, 100, 10)]),
              ("trace_runs_example",), 10),
-        Kind("trace filter", runs(trace_filter=_pair("environment", "staging"), filter='eq(run_type, "llm")'),
-             by_trace, 20 * page),
+        # Joined from either side, whichever the planner thinks is less.
+        Kind("trace filter, one in two",
+             runs(trace_filter=_pair("environment", "staging"), filter='eq(run_type, "llm")'),
+             by_trace, 2 * RUNS_PER_TRACE * traces),
+        Kind("trace filter, one in a thousand", runs(trace_filter=_pair("customer", customer)),
+             metadata, 2 * RUNS_PER_TRACE * (traces // 1_000 + 1) + page),
         Kind("tree filter", runs(is_root=True, tree_filter='eq(run_type, "tool")'), by_trace, 10 * page),
         Kind("feedback", runs(is_root=True, filter='eq(feedback_key, "absent")', **hour),
-             (*roots, "feedback_run"), traces // 24 + page),
+             (*roots, "feedback_run", "feedback_created"), traces // 24 + page),
         Kind("statistics of an hour", stats(is_root=True, **hour), roots, traces // 24 + page),
     ]  # fmt: skip
 
@@ -206,7 +211,7 @@ async def measure(rows: int, times: int) -> None:
                 plan = await explain(connection, kind.call)
                 took = [await _milliseconds(connection, kind.call) for _ in range(times)]
                 print(
-                    f"{kind.name:32} p50 {statistics.median(took):7.1f} ms, max {max(took):7.1f} ms,"
+                    f"{kind.name:36} p50 {statistics.median(took):7.1f} ms, max {max(took):7.1f} ms,"
                     f" read {plan.read:7}, sorted {plan.sorted_rows:5}, {', '.join(sorted(plan.indexes))}"
                 )
 

@@ -29,6 +29,14 @@ class Seeded:
     def end(self) -> datetime:
         return self.start + self.traces * self.step
 
+    @property
+    def mark(self) -> str:
+        """What this project's values begin with: indexes of values are those of all workspaces."""
+        return str(self.session_id)[-8:]
+
+    def customer(self, trace: int) -> str:
+        return f"{self.mark}-customer-{trace * 7919 % CUSTOMERS}"
+
     def run_id(self, trace: int, place: int = 0) -> UUID:
         """The run at a place of a trace; place 0 is the root."""
         return UUID(md5(f"{self.session_id}/{trace}/{place}".encode()).hexdigest())
@@ -50,6 +58,7 @@ async def seed(connection: Connection, seeded: Seeded, *, characters: int = 600)
                 "last": min(first + _AT_ONCE, seeded.traces) - 1,
                 "start": seeded.start,
                 "step": seeded.step,
+                "mark": seeded.mark,
                 "customers": CUSTOMERS,
                 "runs": RUNS_PER_TRACE - 1,
                 "words": characters // 7,
@@ -83,13 +92,14 @@ SELECT %(tenant)s, %(project)s::uuid, id, root, CASE WHEN place > 0 THEN root EN
     CASE WHEN trace %% 50 = 7 THEN 'error' ELSE 'success' END, 'longlived',
     to_char(began AT TIME ZONE 'UTC', 'YYYYMMDD"T"HH24MISSUS"Z"') || id, ARRAY['bench'],
     CASE WHEN trace %% 50 = 7 THEN 'boom' END,
-    jsonb_build_object('customer', ARRAY['customer-' || (trace * 7919) %% %(customers)s],
+    jsonb_build_object('customer', ARRAY[%(mark)s || '-customer-' || (trace * 7919) %% %(customers)s],
         'environment', ARRAY[CASE WHEN trace %% 2 = 0 THEN 'production' ELSE 'staging' END],
         'thread_id', ARRAY[root::text]),
     CASE WHEN place = 0 THEN 3 ELSE 1 END,
-    '{"question": "question-' || trace || '", "messages": [{"role": "user", "content": "' || filling || '"}]}',
-    '{"answer": "answer-' || trace || '-' || place || '", "messages": [{"role": "assistant", "content": "'
-        || reverse(filling) || '"}]}',
+    '{"question": "' || %(mark)s || '-question-' || trace
+        || '", "messages": [{"role": "user", "content": "' || filling || '"}]}',
+    '{"answer": "' || %(mark)s || '-answer-' || trace || '-' || place
+        || '", "messages": [{"role": "assistant", "content": "' || reverse(filling) || '"}]}',
     '{"metadata": {"customer": "customer-' || (trace * 7919) %% %(customers)s || '"}}', '[]'
 FROM made, LATERAL (
     SELECT string_agg((ARRAY['alpha', 'river', 'stone', 'cloud', 'ember'])[1 + word / 200] || word, ' ') AS filling

@@ -23,6 +23,7 @@ from api.traces.otel import router as otel_router
 from api.traces.projects import router as projects_router
 from api.traces.public import router as public_router
 from api.traces.public import v2_router as v2_public_router
+from api.traces.run_groups import router as run_groups_router
 from api.traces.run_stats import router as run_stats_router
 from api.traces.runs import router as runs_router
 from api.traces.sharing import router as sharing_router
@@ -39,6 +40,7 @@ _AREAS = (
     ingest_router,
     otel_router,
     run_stats_router,
+    run_groups_router,
     runs_router,
     projects_router,
     feedback_tokens_router,

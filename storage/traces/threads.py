@@ -26,6 +26,7 @@ class ThreadQuery:
     conditions: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     after: tuple[datetime, str] | None = None
     limit: int = 20
+    offset: int = 0
 
 
 async def list_threads(connection: Connection, tenant_id: UUID, query: ThreadQuery) -> list[DictRow]:
@@ -53,9 +54,9 @@ async def list_threads(connection: Connection, tenant_id: UUID, query: ThreadQue
             (array_agg(r.id ORDER BY r.start_time DESC, r.id DESC) FILTER (WHERE r.error IS NOT NULL))[1] AS failed_id
         FROM trace_runs r, LATERAL (SELECT {THREAD_ID}) t (thread_id)
         WHERE {where} AND t.thread_id IS NOT NULL GROUP BY t.thread_id HAVING {having}
-        ORDER BY max(r.start_time) DESC, t.thread_id DESC LIMIT %(limit)s
+        ORDER BY max(r.start_time) DESC, t.thread_id DESC LIMIT %(limit)s OFFSET %(offset)s
         """.encode(),
-        {**parameters, "limit": query.limit},
+        {**parameters, "limit": query.limit, "offset": query.offset},
         prepare=False,
     )
     return await cursor.fetchall()

@@ -95,7 +95,7 @@ async def test_traces_carry_sums_of_their_tree(sdk: Client, runs: list[dict[str,
 
 
 async def test_threads_are_summed_up_over_their_turns(
-    sdk: Client, runs: list[dict[str, Any]], project: str
+    sdk: Client, workspace: Workspace, runs: list[dict[str, Any]], project: str
 ) -> None:
     threads = [thread async for thread in sdk.threads.query(project_id=project)]
     assert [(thread.thread_id, thread.count, thread.num_errored_turns) for thread in threads] == [
@@ -121,6 +121,11 @@ async def test_threads_are_summed_up_over_their_turns(
         project_id=project, select=["THREAD_COUNT", "TRACE_COUNT", "ERROR_RATE"]
     )
     assert (total.thread_count, total.trace_count, total.error_rate) == (1, 3, pytest.approx(1 / 3))
+    body = {"session_id": project, "group_by": "conversation"}
+    groups = (await workspace.client.post("/runs/group", json=body)).json()
+    assert [(item["group_key"], item["count"]) for item in groups["groups"]] == [("t-1", 3)]
+    assert groups["total"] == 1
+    assert (await workspace.client.post("/runs/group", json={**body, "offset": 1})).json()["groups"] == []
     legacy = sdk.list_threads(project_id=project)
     assert [(item["thread_id"], item["count"]) for item in legacy] == [("t-1", 3)]
 

@@ -14,10 +14,10 @@ from api.services import CurrentServices
 from api.traces.answers import JsonAnswer
 from api.traces.reading import bounded_reading
 from api.traces.run_query import RunFilters, conditions_of
+from api.traces.thread_shape import shape_threads
 from api.traces.v2.conditions import Window, page_answer, read_cursor, require_projects, write_cursor
 from api.traces.v2.problems import PROBLEMS, NotOfferedError, ProblemRoute
 from api.traces.v2.run_fields import SELECTABLE, documents_of, shape_runs
-from storage.database import Connection
 from storage.traces.feedback_stats import feedback_stats
 from storage.traces.runs import RunQuery, query_runs
 from storage.traces.stats import feedback_records, run_stats
@@ -25,7 +25,6 @@ from storage.traces.threads import ThreadQuery, bounds_of, count_threads, list_t
 
 router = APIRouter(prefix="/threads", tags=["traces v2"], route_class=ProblemRoute, responses=PROBLEMS)
 
-_PREVIEW_CHARACTERS = 300
 ThreadId = Annotated[str, Path(max_length=500)]
 Selected = Annotated[list[str] | None, Query(max_length=100)]
 PageSize = Annotated[int, Query(ge=1, le=100)]
@@ -79,41 +78,10 @@ async def query(
     async with bounded_reading(services) as connection:
         await require_projects(connection, caller.tenant_id, [body.project_id])
         rows = await list_threads(connection, caller.tenant_id, wanted)
-        items = await _shape_threads(connection, caller.tenant_id, body.project_id, rows)
+        items = await shape_threads(connection, caller.tenant_id, body.project_id, rows)
     last = rows[-1] if len(rows) == body.page_size else None
     place = write_cursor(last["max_start_time"], last["thread_id"]) if last else None
     return page_answer(request, items, place)
-
-
-async def _shape_threads(
-    connection: Connection, tenant_id: UUID, project_id: UUID, rows: list[DictRow]
-) -> list[dict[str, Any]]:
-    ids = {
-        row[name] for row in rows for name in ("first_trace_id", "last_trace_id", "failed_id") if row[name]
-    }
-    turns = RunQuery(
-        session_ids=[project_id], run_ids=list(ids), limit=len(ids), documents=("inputs", "outputs")
-    )
-    runs = {}
-    if ids:
-        page = await query_runs(connection, tenant_id, turns)
-        runs = {run["id"]: run for run in page.rows}
-
-    def preview(run_id: UUID | None, name: str) -> str | None:
-        text = (runs.get(run_id) or {}).get(name) if run_id else None
-        return text[:_PREVIEW_CHARACTERS] if text else None
-
-    return [
-        {
-            **{name: value for name, value in row.items() if name != "failed_id"},
-            "trace_id": row["last_trace_id"],
-            "start_time": row["max_start_time"],
-            "first_inputs": preview(row["first_trace_id"], "inputs"),
-            "last_outputs": preview(row["last_trace_id"], "outputs"),
-            "last_error": preview(row["failed_id"], "error"),
-        }
-        for row in rows
-    ]
 
 
 # Names that traces of a thread have and runs have not.
