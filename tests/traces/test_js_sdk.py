@@ -59,6 +59,8 @@ async def test_the_javascript_sdk_traces_and_evaluates(
     assert runs["tool"]["status"] == "error"
     assert runs["counter"]["parent_run_ids"] == [root["id"]]
     assert all(run["end_time"] for run in runs.values())
+    assert 'copied=[{"question":"what"},{"answer":"one"}]' in result.stdout
+    assert "group=t-1 1" in result.stdout
     name = next(line for line in result.stdout.splitlines() if line.startswith("experiment=")).partition("=")[
         2
     ]

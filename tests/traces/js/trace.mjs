@@ -28,7 +28,7 @@ const agent = traceable(
     await tool().catch(() => undefined);
     return "done";
   },
-  { ...options, name: "agent", tags: ["js"], metadata: { customer: "acme" } },
+  { ...options, name: "agent", tags: ["js"], metadata: { customer: "acme", thread_id: "t-1" } },
 );
 
 await agent("why");
@@ -43,5 +43,20 @@ const experiment = await evaluate(async ({ n }) => ({ answer: n }), {
   ],
   client,
 });
+const uploaded = await client.uploadCsv({
+  csvFile: "question,answer\nwhat,one\n",
+  fileName: "questions.csv",
+  inputKeys: ["question"],
+  outputKeys: ["answer"],
+  name: `csv ${Date.now()}`,
+});
+const { share_token } = await client.shareDataset(uploaded.id);
+await client.clonePublicDataset(share_token, { datasetName: "copy" });
+for await (const example of client.listExamples({ datasetName: "copy" })) {
+  console.log(`copied=${JSON.stringify([example.inputs, example.outputs])}`);
+}
 await client.awaitPendingTraceBatches();
+for await (const group of client.listGroupRuns({ projectName: "js", groupBy: "conversation" })) {
+  console.log(`group=${group.group_key} ${group.count}`);
+}
 console.log(`experiment=${experiment.experimentName}`);
