@@ -2,9 +2,12 @@
 
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from temporalio.client import Client
 
+from activities.disconnect import cancel_unwatched_runs
 from api.agent_server.streams import watching
 from storage.scope import DeploymentScope
 from tests.runtime.harness import eventually
@@ -50,3 +53,20 @@ async def test_a_run_in_the_background_has_nobody_who_could_go(streaming: Served
     for path in (f"/threads/{thread}/runs/wait", "/runs/wait"):
         assert (await streaming.http.post(path, json=body)).json()["done"]
     assert (await streaming.ended(run))["status"] == "success"
+
+
+async def test_a_stateless_run_whose_watcher_lapsed_is_cancelled(
+    streaming: Served, temporal_client: Client
+) -> None:
+    body = {"assistant_id": "steps", "input": {"seconds": 60}}
+    run = (await streaming.http.post("/runs", json=body)).json()["run_id"]
+    async with streaming.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO run_watchers (watcher_id, run_id, deployment_id, tenant_id, expires_at)"
+            " VALUES (%s, %s, %s, %s, now() - interval '1 s')",
+            (uuid4(), run, streaming.deployment_id, streaming.tenant_id),
+        )
+    # Or the sweep of the stack itself, should it come first.
+    await cancel_unwatched_runs(streaming.database, temporal_client)
+    assert (await streaming.ended(run))["status"] == "interrupted"
+    assert not await streaming.rows("SELECT FROM run_watchers WHERE run_id = %s", run)

@@ -58,6 +58,9 @@ class _Step:
 
     def is_ended_by(self, part: Part) -> bool:
         namespace, mode, data = part
+        if mode == "checkpoints" and not namespace:
+            # A step begins. Of one that was resumed, tasks that had ended before may not have been told of.
+            self.running.clear()
         if mode != "tasks" or namespace:
             return False
         if "triggers" in data:
