@@ -8,7 +8,6 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 
 from api.agent_server.app import create_agent_server
-from api.authentication import KeyCache
 from api.body_limit import BodyLimitMiddleware
 from api.chat.app import install_chat
 from api.control_plane.app import control_plane_router
@@ -18,12 +17,14 @@ from api.errors import install_error_handlers
 from api.exports.endpoints import router as exports_router
 from api.gateway import TemporalGateway
 from api.json_response import OrjsonResponse
+from api.key_cache import KeyCache
 from api.notifications import Notifications
 from api.operators.endpoints import router as operators_router
 from api.services import Services
 from api.submissions import Submissions
 from api.traces.app import traces_router
 from api.traces.gate import IngestGate
+from api.traces.single_runs import SingleRuns
 from settings import Settings
 from storage.database import Database
 from storage.objects import open_object_store
@@ -69,18 +70,20 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Everything that endpoints use, closed again in reverse order."""
     url = settings.require_database_url()
     async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(Database(url, settings.database_pool_size))
         yield Services(
             settings=settings,
-            database=await stack.enter_async_context(Database(url, settings.database_pool_size)),
+            database=database,
             gateway=TemporalGateway(await connect_temporal(settings, lazy=True)),
             secrets=load_secret_box(
                 settings.secret_keys.get_secret_value() if settings.secret_keys else None, settings.home
             ),
-            keys=KeyCache(settings.key_cache_seconds),
+            keys=KeyCache(database, settings.key_cache_seconds),
             notifications=await stack.enter_async_context(Notifications(url)),
             objects=await stack.enter_async_context(open_object_store(settings)),
             submissions=Submissions(max(1, settings.database_pool_size // 2)),
             ingest_gate=IngestGate(settings.ingest_concurrency, settings.ingest_held_bytes),
+            single_runs=SingleRuns(),
         )
 
 

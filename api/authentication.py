@@ -1,7 +1,5 @@
 """Who calls: API keys, and the workspace they stand for (mission document, Authentication)."""
 
-import hashlib
-import time
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -11,14 +9,12 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from starlette.requests import HTTPConnection
 
 from api.errors import ForbiddenError, UnauthorizedError
-from api.services import Services, services_of
-from storage.tenancy import KeyHolder, Tenant, find_key_holder
+from api.services import services_of
+from storage.tenancy import KeyHolder, Tenant
 
 _KEY = APIKeyHeader(name="X-Api-Key", scheme_name="API Key", auto_error=False)
 _TENANT = APIKeyHeader(name="X-Tenant-Id", scheme_name="Tenant ID", auto_error=False)
 _BEARER = HTTPBearer(scheme_name="Bearer Auth", auto_error=False)
-
-_CACHE_LIMIT = 10_000
 
 
 @dataclass(frozen=True)
@@ -31,30 +27,6 @@ class Caller:
     @property
     def tenant_id(self) -> UUID:
         return self.tenant.tenant_id
-
-
-class KeyCache:
-    """Looked-up keys of this process, trusted for a few seconds; holds hashes, never a key's text."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._holders: dict[bytes, tuple[float, KeyHolder]] = {}
-
-    async def find(self, services: Services, text: str) -> KeyHolder | None:
-        digest = hashlib.sha256(text.encode()).digest()
-        known = self._holders.get(digest)
-        if known and known[0] > time.monotonic():
-            return known[1]
-        # Tracing SDKs wait 10 seconds for an answer: one that says "later" has to come before that.
-        async with services.database.connection(wait_seconds=5.0) as connection:
-            holder = await find_key_holder(connection, text)
-        if holder is None:
-            self._holders.pop(digest, None)
-            return None
-        if len(self._holders) >= _CACHE_LIMIT:
-            self._holders.clear()
-        self._holders[digest] = (time.monotonic() + self._seconds, holder)
-        return holder
 
 
 Credentials = tuple[str | None, str | None, HTTPAuthorizationCredentials | None]
@@ -91,7 +63,7 @@ async def key_holder(
     if not text:
         raise UnauthorizedError("Missing API key: send it in the header X-Api-Key.")
     services = services_of(request)
-    holder = await services.keys.find(services, text)
+    holder = await services.keys.find(text)
     if holder is None:
         raise UnauthorizedError("Invalid API key.")
     if tenant and not _same_tenant(tenant, holder.tenant.tenant_id):

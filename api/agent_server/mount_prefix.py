@@ -54,5 +54,5 @@ async def _tenant_of(services: Services, connection: HTTPConnection) -> UUID | N
     """The workspace of the key that was sent, which only says which deployment of that name is meant."""
     key, _, bearer = credentials_of(connection)
     text = key or (bearer.credentials if bearer else None)
-    holder = await services.keys.find(services, text) if text else None
+    holder = await services.keys.find(text) if text else None
     return holder.tenant.tenant_id if holder else None

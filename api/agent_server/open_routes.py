@@ -16,7 +16,7 @@ async def open_deployment(request: Request, services: CurrentServices) -> Served
             it has switched the route off.
     """
     name = request.path_params["deployment_name"]
-    holder = await services.keys.find(services, text) if (text := _key(request)) else None
+    holder = await services.keys.find(text) if (text := _key(request)) else None
     async with services.database.connection() as connection:
         if holder:
             served = await find_served(connection, holder.tenant.tenant_id, name)

@@ -52,12 +52,12 @@ async def resolve_caller(connection: HTTPConnection, services: Services) -> Call
 
 async def holder_of_key(services: Services, key: str) -> KeyHolder | None:
     """Who holds a key of full scope; None if nobody does."""
-    holder = await services.keys.find(services, key)
+    holder = await services.keys.find(key)
     return holder if holder and holder.scope == "workspace" else None
 
 
 async def _holder_of(services: Services, key: str) -> Caller:
-    holder = await services.keys.find(services, key)
+    holder = await services.keys.find(key)
     if holder is None:
         raise UnauthorizedError("Invalid API key.")
     if holder.scope != "workspace":
