@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import uvicorn
+import yaml
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from kubernetes_asyncio import client
@@ -24,6 +25,12 @@ class Cluster:
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.waiting: dict[str, str] | None = None
         self.refused: list[str] = []
+
+    def created(self, namespace: str, kind: str, body: dict[str, Any]) -> None:
+        """For clusters that run what they are given."""
+
+    def deleted(self, namespace: str, kind: str, name: str) -> None:
+        """As `created`."""
 
     def problem(self, kind: str, body: dict[str, Any]) -> str | None:
         """What the published schema of the object, as the official client carries it, has against a body."""
@@ -90,6 +97,7 @@ def _routes(app: FastAPI, cluster: Cluster, path: str) -> None:
         if key in cluster.objects:
             return JSONResponse({"message": "already exists", "reason": "AlreadyExists"}, 409)
         cluster.objects[key] = body
+        cluster.created(namespace, kind, body)
         return JSONResponse(body, 201)
 
     @app.patch(path + "/{name}")
@@ -101,6 +109,7 @@ def _routes(app: FastAPI, cluster: Cluster, path: str) -> None:
     async def delete(namespace: str, kind: str, name: str) -> JSONResponse:
         if cluster.objects.pop((namespace, kind, name), None) is None:
             return JSONResponse({"message": "not found"}, 404)
+        cluster.deleted(namespace, kind, name)
         return JSONResponse({"kind": "Status", "status": "Success"})
 
     @app.get(path + "/{name}/scale")
@@ -115,6 +124,20 @@ def _routes(app: FastAPI, cluster: Cluster, path: str) -> None:
         body = await request.json()
         cluster.objects[(namespace, kind, name)]["spec"]["replicas"] = body["spec"]["replicas"]
         return JSONResponse(body)
+
+
+def kubeconfig(address: str) -> str:
+    """What gives a client access to the stand-in."""
+    named = {"name": "here"}
+    access = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{**named, "cluster": {"server": address}}],
+        "users": [{**named, "user": {"token": TOKEN}}],
+        "contexts": [{**named, "context": {"cluster": "here", "user": "here"}}],
+    }
+    return yaml.safe_dump(access)
 
 
 @contextlib.asynccontextmanager

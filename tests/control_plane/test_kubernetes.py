@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-import yaml
 from cryptography.fernet import Fernet
 
 from activities.compute.kubernetes import KubernetesCompute
@@ -19,7 +18,7 @@ from storage.deployments import Deployment
 from storage.revisions import Revision
 from storage.secrets import SecretBox
 from storage.worker_sets import WorkerSet
-from tests.control_plane.cluster import TOKEN, Cluster, serving
+from tests.control_plane.cluster import Cluster, kubeconfig, serving
 
 _NOW = datetime.now(UTC)
 _SPEC: dict[str, Any] = {
@@ -45,16 +44,7 @@ def cluster() -> Cluster:
 @pytest.fixture
 async def compute(cluster: Cluster, tmp_path: Path) -> AsyncIterator[KubernetesCompute]:
     async with serving(cluster) as address:
-        named = {"name": "here"}
-        access = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "here",
-            "clusters": [{**named, "cluster": {"server": address}}],
-            "users": [{**named, "user": {"token": TOKEN}}],
-            "contexts": [{**named, "context": {"cluster": "here", "user": "here"}}],
-        }
-        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(access))
+        (tmp_path / "kubeconfig").write_text(kubeconfig(address))
         settings = Settings(kubeconfig=tmp_path / "kubeconfig", listener_id=str(_LISTENER))
         database = Database.__new__(Database)
         database.url = "postgresql://platform:secret@db.example/slipway"
