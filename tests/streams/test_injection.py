@@ -67,6 +67,23 @@ async def test_a_message_that_comes_too_late_is_a_run_of_its_own(streaming: Serv
     assert _said(events) == ["one", "You said: one", "two", "You said: two"]
 
 
+async def test_a_message_leaves_an_open_question_open(streaming: Served) -> None:
+    thread = str(uuid4())
+    await start(streaming, thread, "approving", {"messages": "go", "seconds": 0.5})
+    await events_until(streaming, thread, lambda seen: _began(seen, "approve"))
+    await _inject(streaming, thread, "one more thing")
+    events = await events_until(streaming, thread, lambda seen: terminals(seen, 2))
+    asked = data_of(events, "input.requested")
+    assert [item["value"] for item in asked] == ["may I?"] * 2
+    assert len({item["interrupt_id"] for item in asked}) == 1
+    await _inject(streaming, thread, "and another")
+    await events_until(streaming, thread, lambda seen: terminals(seen, 3))
+    answer = {"namespace": [], "interrupt_id": asked[0]["interrupt_id"], "response": "yes"}
+    assert (await command(streaming, thread, "input.respond", **answer))["type"] == "success"
+    events = await events_until(streaming, thread, lambda seen: terminals(seen, 4))
+    assert _said(events) == ["go", "one more thing", "and another", "Approved: yes"]
+
+
 async def test_a_message_is_in_the_state_once_whatever_dies(own_streaming: Served) -> None:
     deployment, thread = own_streaming, str(uuid4())
     worker = await deployment.serve()

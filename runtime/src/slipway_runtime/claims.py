@@ -21,7 +21,7 @@ _CLAIM = """
 UPDATE runs SET attempt = attempt + 1, status = 'running', revision_id = %(revision_id)s,
        started_at = coalesce(started_at, now()), updated_at = now()
 WHERE run_id = %(run_id)s AND thread_id = %(thread_id)s AND status IN ('pending', 'running')
-RETURNING attempt, assistant_id, graph_id, kwargs, metadata
+RETURNING attempt, assistant_id, graph_id, kwargs, metadata, inject
 """
 
 _HAS_ENDED = "SELECT FROM runs WHERE run_id = %(run_id)s AND status NOT IN ('pending', 'running')"
@@ -29,7 +29,7 @@ _HAS_ENDED = "SELECT FROM runs WHERE run_id = %(run_id)s AND status NOT IN ('pen
 
 @dataclass(frozen=True)
 class Claim:
-    """A run and the number of the attempt that may now write."""
+    """A run and the number of the attempt that may now write. `inject`: it only brings a message."""
 
     run_id: str
     thread_id: str
@@ -38,6 +38,7 @@ class Claim:
     graph_id: str
     kwargs: dict[str, Any]
     metadata: dict[str, Any]
+    inject: bool = False
 
 
 async def claim_run(pool: Pool, request: ExecuteRun, revision_id: str) -> Claim | Outcome:
@@ -80,6 +81,7 @@ async def _try_claim(pool: Pool, request: ExecuteRun, revision_id: str) -> Claim
                 row["graph_id"],
                 row["kwargs"],
                 row["metadata"],
+                row["inject"],
             )
         # Its creation may be committed between the two statements: then it is still to be taken.
         cursor = await connection.execute(_HAS_ENDED, ids)

@@ -12,7 +12,7 @@ from langgraph.errors import EmptyInputError, GraphInterrupt
 
 from slipway_runtime.claims import Claim
 from slipway_runtime.graphs import Graph, Graphs
-from slipway_runtime.injection import Injection
+from slipway_runtime.injection import Injection, injected_input
 from slipway_runtime.plan import Plan, graph_config, graph_input, graph_options
 from slipway_runtime.pools import HomePool, Pool
 from slipway_runtime.recording import Namespace, Recorder, open_parts
@@ -89,6 +89,8 @@ class GraphRun:
         async with self.graphs.open(claim.graph_id, config) as made:
             graph = made.copy({"checkpointer": saver, "store": self.stores.open(self.pool)})
             given = graph_input(claim.kwargs)
+            if claim.inject:
+                given = await injected_input(graph, config, given)
             if claim.attempt > 1:
                 recorder.take_over(*await self._left_open(claim, plan))
                 if await self._resume(saver, claim, config):

@@ -10,6 +10,7 @@ from uuid import uuid4
 import orjson
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.types import Command
 
 from slipway_runtime.claims import Claim
 from slipway_runtime.graphs import Graph
@@ -171,6 +172,20 @@ class Injection:
             await connection.execute("SELECT pg_notify(%s, %s)", (NOTIFY_CHANNEL, claim.thread_id))
         for row in rows:
             log.info("input_injected run_id=%s taken_from=%s", claim.run_id, row["run_id"])
+
+
+async def injected_input(graph: Graph, config: RunnableConfig, given: Any) -> Any:
+    """What the run of a message that no other run took gives to the graph: the message, as an input.
+
+    Where the thread waits for an answer, an input would start the graph anew and drop the question. There the message
+    only joins the state: the graph asks again, with the same interrupt.
+    """
+    place: RunnableConfig = {
+        "configurable": {"thread_id": config["configurable"]["thread_id"], "checkpoint_ns": ""}
+    }
+    snapshot = await graph.aget_state(place)
+    asks = any(task.interrupts for task in snapshot.tasks)
+    return Command(update=given) if asks else given
 
 
 def _continued(config: RunnableConfig) -> RunnableConfig:

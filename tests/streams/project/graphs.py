@@ -210,6 +210,15 @@ def _listening() -> StateGraph:
 listening = _listening().compile()
 
 
+async def _approve(state: Messages) -> Messages:
+    get_stream_writer()({"began": "approve"})
+    await asyncio.sleep(state.get("seconds", 0.0))
+    return {"messages": [AIMessage(f"Approved: {interrupt('may I?')}")]}
+
+
+approving = StateGraph(Messages).add_node("approve", _approve).add_edge(START, "approve").compile()
+
+
 def _again(state: Steps) -> Steps:
     return {"done": ["again"]}
 
