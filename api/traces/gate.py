@@ -9,7 +9,7 @@ from starlette.requests import Request
 from api.errors import UnavailableError
 
 # The Python SDK waits 10 seconds for an answer: one that says "later" has to come before that.
-_WAIT_SECONDS = 5.0
+WAIT_SECONDS = 5.0
 _RETRY_AFTER_SECONDS = 2
 
 
@@ -50,26 +50,45 @@ class IngestGate:
         Raises:
             UnavailableError: there is no memory for it, or no turn within a few seconds; nothing was stored.
         """
+        async with self.read(request) as admission, self.turn():
+            yield admission
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[Admission]:
+        """Read a request's body; its bytes count as held until the block ends.
+
+        Raises:
+            UnavailableError: there is no memory for it.
+        """
         admission = Admission(self)
         try:
             await self._read(request, admission)
-            try:
-                async with asyncio.timeout(_WAIT_SECONDS):
-                    await self._slots.acquire()
-            except TimeoutError:
-                raise _overloaded() from None
-            try:
-                yield admission
-            finally:
-                self._slots.release()
+            yield admission
         finally:
             self.held_bytes -= admission.held_bytes
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Be one of those that work.
+
+        Raises:
+            UnavailableError: there was no turn within a few seconds.
+        """
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise overloaded() from None
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     def check(self, more_bytes: int, admission: Admission) -> None:
         """Raises UnavailableError if a request cannot hold so much more; one that is alone always can."""
         others = self.held_bytes - admission.held_bytes
         if others and self.held_bytes + more_bytes > self._limit:
-            raise _overloaded()
+            raise overloaded()
 
     async def _read(self, request: Request, admission: Admission) -> None:
         refusal: UnavailableError | None = None
@@ -98,7 +117,8 @@ def _announced_bytes(request: Request) -> int:
     return int(length) if length.isdigit() and len(length) < 20 else 0
 
 
-def _overloaded() -> UnavailableError:
+def overloaded() -> UnavailableError:
+    """More came than this process takes."""
     return UnavailableError(
         "Too many traces are being ingested; nothing was stored, try again.", _RETRY_AFTER_SECONDS
     )

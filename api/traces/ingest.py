@@ -47,7 +47,7 @@ async def create_run(request: Request, services: CurrentServices, caller: Tracin
         run = read_object(body)
         return Submission([read_run(read_uuid(run.get("id"), "id"), True, run)])
 
-    return await _ingest(request, services, caller, read)
+    return await _ingest_one(request, services, caller, read)
 
 
 @router.patch("/runs/{run_id}", status_code=202)
@@ -55,7 +55,7 @@ async def update_run(
     run_id: UUID, request: Request, services: CurrentServices, caller: TracingCaller
 ) -> JsonAnswer:
     """A patch of one run, which may come before its create."""
-    return await _ingest(
+    return await _ingest_one(
         request, services, caller, lambda body: Submission([read_run(run_id, False, read_object(body))])
     )
 
@@ -64,6 +64,17 @@ async def _ingest(request: Request, services: Services, caller: Caller, read: Re
     async with services.ingest_gate.admit(request) as admission:
         submission = await read_admitted(services, request, admission, read)
         await store(services, caller, submission)
+    return _accepted(submission)
+
+
+async def _ingest_one(request: Request, services: Services, caller: Caller, read: Reader) -> JsonAnswer:
+    async with services.ingest_gate.read(request) as admission:
+        submission = await read_admitted(services, request, admission, read)
+        await services.single_runs.store(services, caller, submission)
+    return _accepted(submission)
+
+
+def _accepted(submission: Submission) -> JsonAnswer:
     answer: dict[str, Any] = {"message": "Runs ingested", "runs": len(submission.changes)}
     return JsonAnswer(answer, 202)
 

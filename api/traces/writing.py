@@ -15,6 +15,7 @@ from api.traces.attachments import CONNECTION_SECONDS, abandon, upload
 from api.traces.submission import Submission
 from storage.database import Connection
 from storage.projects import DEFAULT_PROJECT, Project, project_of_deployment, projects_for_writing
+from storage.traces.changes import RunChange
 from storage.traces.feedback import FeedbackConflictError
 from storage.traces.ingest import Batch, ForeignProjectError, ingest
 from storage.traces.partitions import ensure_partitions
@@ -104,20 +105,27 @@ async def _resolve(connection: Connection, caller: Caller, submission: Submissio
     unknown = ids - by_id.keys()
     if unknown:
         raise NotFoundError(f"Project {min(unknown)} not found.")
-    for change in submission.changes:
-        if "session_id" in change.values and "session_id" not in change.provisional:
-            continue
-        name = change.session_name or (own.name if own else DEFAULT_PROJECT)
-        change.values["session_id"] = by_name[name].project_id
-        if change.session_name is None:
-            change.provisional |= {"session_id"}
+    changes = [
+        _placed(change, own.name if own else DEFAULT_PROJECT, by_name) for change in submission.changes
+    ]
     projects = {project.project_id: project for project in (*by_name.values(), *by_id.values())}
     return Batch(
         caller.tenant_id,
-        submission.changes,
+        changes,
         projects,
         submission.feedback,
         only_project=own.project_id if own else None,
+    )
+
+
+def _placed(change: RunChange, default: str, by_name: dict[str, Project]) -> RunChange:
+    """The change with its project's id; the given one stays as it is, for a project made now may be rolled back."""
+    if "session_id" in change.values and "session_id" not in change.provisional:
+        return change
+    values = {**change.values, "session_id": by_name[change.session_name or default].project_id}
+    provisional = change.provisional if change.session_name else change.provisional | {"session_id"}
+    return RunChange(
+        change.run_id, change.is_create, values, change.session_name, provisional, change.attachments
     )
 
 

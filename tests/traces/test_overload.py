@@ -9,7 +9,7 @@ import httpx
 import pytest
 from langsmith import Client
 
-from storage.database import Database
+from storage.database import Connection, Database
 from tests.conftest import Workspace
 from tests.runtime.harness import eventually
 from tests.traces.own_api import HELD_BYTES, OwnApi
@@ -27,6 +27,16 @@ async def stored(database: Database, workspace: Workspace) -> dict[UUID, int]:
             (workspace.tenant_id,),
         )
         return {row["id"]: row["times"] for row in await cursor.fetchall()}
+
+
+async def waits_for(connection: Connection) -> bool:
+    """Whether a transaction waits for what this one has locked."""
+    cursor = await connection.execute(
+        "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+        " AND transactionid = pg_current_xact_id()::xid"
+    )
+    row: Any = await cursor.fetchone()
+    return bool(row["n"])
 
 
 def assert_passing(answer: httpx.Response) -> None:
@@ -106,16 +116,7 @@ async def test_beyond_what_a_process_holds_or_works_on_the_answer_is_503(
         large = root_run(inputs={"large": "x" * (HELD_BYTES // 2)})
         working = asyncio.create_task(api.client.post("/runs", json=large))
 
-        async def is_held() -> bool:
-            assert not working.done(), working.result().text
-            cursor = await connection.execute(
-                "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
-                " AND transactionid = pg_current_xact_id()::xid"
-            )
-            row: Any = await cursor.fetchone()
-            return bool(row["n"])
-
-        await eventually(is_held)
+        await eventually(lambda: waits_for(connection))
         # No memory: at once, announced or streamed, and before a byte of it is kept.
         body = multipart([json_part(f"post.{large['id']}", {**large, "name": "second"})])
 
@@ -130,3 +131,46 @@ async def test_beyond_what_a_process_holds_or_works_on_the_answer_is_503(
     assert (await working).status_code == 202
     assert (await api.client.post("/runs/multipart", content=body, headers=MULTIPART)).status_code == 202
     assert await stored(database, workspace) == {UUID(first["id"]): 1, UUID(large["id"]): 1}
+
+
+async def test_runs_sent_one_by_one_at_once_are_stored_together_and_fail_alone(
+    api: OwnApi, workspace: Workspace, database: Database
+) -> None:
+    first = root_run()
+    assert (await api.client.post("/runs", json=first)).status_code == 202
+    runs = [root_run(session_name=f"single {number}") for number in range(10)]
+    unknown, nameless = root_run(session_id=str(uuid4())), root_run(session_name="\x00")
+
+    async def send_while_one_waits(*requests: tuple[str, str, dict[str, Any]]) -> list[int]:
+        """Statuses of what is sent while a transaction of the same key is under way."""
+        async with database.transaction() as connection:
+            await connection.execute(
+                "SELECT 1 FROM projects WHERE tenant_id = %s AND name = 'wire' FOR UPDATE",
+                (workspace.tenant_id,),
+            )
+            patch = api.client.patch(f"/runs/{first['id']}", json={"session_name": "wire", "tags": ["x"]})
+            waiting = asyncio.create_task(patch)
+            await eventually(lambda: waits_for(connection))
+            sending = [
+                asyncio.create_task(api.client.request(method, path, json=body))
+                for method, path, body in requests
+            ]
+            # Once another request is answered, these have long been read.
+            assert (await api.client.get("/info")).status_code == 200
+        assert (await waiting).status_code == 202
+        return [(await one).status_code for one in sending]
+
+    assert await send_while_one_waits(*(("POST", "/runs", run) for run in runs)) == [202] * 10
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT count(DISTINCT received_at) AS commits FROM trace_runs WHERE tenant_id = %s AND id = ANY(%s)",
+            (workspace.tenant_id, [run["id"] for run in runs]),
+        )
+        row: Any = await cursor.fetchone()
+    assert row["commits"] < len(runs)
+    patches = [("PATCH", f"/runs/{run['id']}", {"outputs": {"late": True}}) for run in runs]
+    wrong = [("POST", "/runs", unknown), ("POST", "/runs", nameless)]
+    assert await send_while_one_waits(*patches, *wrong) == [202] * 10 + [404, 422]
+    assert await stored(database, workspace) == {UUID(run["id"]): 1 for run in (first, *runs)}
+    found = (await api.client.post("/runs/query", json={"id": [run["id"] for run in runs]})).json()["runs"]
+    assert [run["outputs"] for run in found] == [{"late": True}] * 10
