@@ -66,6 +66,7 @@ def kinds(seeded: Seeded) -> list[Kind]:
         Kind("newest roots, is_root in the filter", runs(filter="eq(is_root, true)"), roots, page),
         Kind("next page of roots", runs(is_root=True, after=after), roots, page + 1),
         Kind("oldest runs first", runs(descending=False), ("trace_runs_project",), page),
+        Kind("export of an hour", runs(descending=False, **hour), ("trace_runs_project",), page),
         Kind("roots of an hour", runs(is_root=True, **hour), roots, traces // 24 + page),
         Kind("metadata, one in two", runs(is_root=True, filter=_pair("environment", "staging")), roots, 4 * page),
         Kind("metadata, one in a thousand", runs(is_root=True, filter=_pair("customer", customer)),

@@ -1,11 +1,13 @@
 """The second generation of the query API, as the Python SDK's generated clients call it."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from langsmith import Client
+from langsmith._exceptions import APIStatusError
 
 from tests.conftest import Workspace
 from tests.traces.wire import root_run
@@ -163,3 +165,40 @@ async def test_errors_are_problems(
     read = await other_workspace.client.get(f"/api/v2/runs/{runs[0]['id']}", params={"project_id": project})
     assert read.status_code == 404
     assert (await workspace.client.get("/api/v2/runs/x", headers={"X-Api-Key": "no"})).status_code == 401
+
+
+async def test_projects_and_examples_change_through_the_generated_clients(
+    sdk: Client, workspace: Workspace
+) -> None:
+    project = await sdk.sessions.create(name="generated")
+    changed = await sdk.sessions.update(project.id, description="d")
+    assert (changed.name, changed.description) == ("generated", "d")
+    dataset = (await workspace.client.post("/datasets", json={"name": "generated"})).json()
+    example = await workspace.client.post("/examples", json={"dataset_id": dataset["id"], "inputs": {"n": 1}})
+    for _ in range(2):
+        await sdk.datasets.examples.delete(example.json()["id"], dataset_id=dataset["id"])
+    assert (await workspace.client.get("/examples", params={"dataset": dataset["id"]})).json() == []
+
+
+async def test_generated_clients_that_are_not_offered_are_refused_once(sdk: Client) -> None:
+    some_id = str(uuid4())
+
+    async def agents() -> None:
+        await asyncio.to_thread(lambda: list(sdk.agents.list()))
+
+    async def boxes() -> None:
+        [box async for box in await sdk.sandboxes.boxes.list()]  # type: ignore[attr-defined]
+
+    for word, call in {
+        "agents": agents,
+        "Sandboxes": boxes,
+        "Online evaluators": lambda: sdk.evaluators.delete(some_id),
+        "Annotation queues": lambda: sdk.annotation_queues.retrieve_size(some_id),
+        "Addresses": lambda: sdk.sessions.resolve(kind="AGENT", id="a", environment="LOCAL"),
+        "Threads": lambda: sdk.threads.share.create("t", project_id=some_id),
+    }.items():
+        with pytest.raises(APIStatusError) as refused:
+            await call()
+        assert refused.value.status_code == 501
+        assert word in str(refused.value)
+        assert refused.value.response.headers["x-should-retry"] == "false"

@@ -20,6 +20,10 @@ class NotOfferedError(ApiError):
 
     status = 501
 
+    def __init__(self, detail: str) -> None:
+        # The generated clients repeat what ends in 5xx, unless they are told not to.
+        super().__init__(detail, headers={"X-Should-Retry": "false"})
+
 
 class Problem(BaseModel):
     """What went wrong. `detail` says it with the value, `remedy` what to do where that is not the same."""
