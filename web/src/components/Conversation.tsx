@@ -1,8 +1,9 @@
 /** One conversation: its messages as they stream in, and the field to write the next one. */
 import { useStream } from "@langchain/react";
 import { useCallback, useEffect, useRef, useState } from "react";
-import { API_URL, cancelRun } from "../api";
+import { API_URL, cancelRun, getActivity } from "../api";
 import { errorText, textOf } from "../messages";
+import { createStreamingFetch } from "../streamingFetch";
 import { useActivity } from "../useActivity";
 import { useFollowing } from "../useFollowing";
 import { useStickyScroll } from "../useStickyScroll";
@@ -34,11 +35,13 @@ export function Conversation({ threadId, onCreated, onChanged, onReload }: Props
   const [reconnecting, setReconnecting] = useState(false);
   const ownRun = useRef<string | null>(null);
   const answering = useRef(false);
+  const [streamingFetch] = useState(createStreamingFetch);
 
   const stream = useStream({
     assistantId: "_",
     apiUrl: API_URL,
     threadId,
+    fetch: streamingFetch,
     maxReconnectAttempts: RECONNECT_ATTEMPTS,
     onThreadId: onCreated,
     onCreated: ({ runId }) => {
@@ -73,7 +76,9 @@ export function Conversation({ threadId, onCreated, onChanged, onReload }: Props
   };
   const stop = async () => {
     try {
-      const runId = ownRun.current ?? activity?.runId;
+      let runId = ownRun.current ?? activity?.runId;
+      // Right after a reload the server may not have said yet which run this is.
+      if (!runId && stream.threadId) runId = (await getActivity(stream.threadId))?.runId;
       if (stream.threadId && runId) await cancelRun(stream.threadId, runId);
     } catch (error) {
       setProblem(`The run was not stopped: ${errorText(error)}`);

@@ -1,13 +1,20 @@
 /** Messages in order: bubbles, reasoning, tools and sub-agents; results of tools are folded into their call. */
 import type { BaseMessage } from "@langchain/core/messages";
 import type { AssembledToolCall, SubagentDiscoverySnapshot } from "@langchain/react";
-import { useMemo } from "react";
+import { type ComponentType, lazy, Suspense, useMemo } from "react";
 import { reasoningOf, textOf, type ToolCall, toolCallsOf, toolResults } from "../messages";
-import { Markdown } from "./Markdown";
 import { Reasoning } from "./Reasoning";
 import type { Status } from "./StatusLabel";
 import { SubagentCard } from "./SubagentCard";
 import { ToolChip } from "./ToolChip";
+
+function PlainText({ text }: { text: string }) {
+  return <div className="markdown plain">{text}</div>;
+}
+
+// A file of its own, on its way as soon as a conversation is; without it the text is still the text.
+const markdown = import("./Markdown").catch(() => ({ default: PlainText }));
+const Markdown = lazy<ComponentType<{ text: string }>>(() => markdown);
 
 interface Props {
   messages: BaseMessage[];
@@ -70,7 +77,11 @@ function AssistantMessage({ message, live, children }: AssistantProps) {
   return (
     <article className={writing ? "message assistant live" : "message assistant"} aria-label="Assistant">
       {reasoning && <Reasoning text={reasoning} thinking={writing && !text} />}
-      {text && <Markdown text={text} />}
+      {text && (
+        <Suspense fallback={<PlainText text={text} />}>
+          <Markdown text={text} />
+        </Suspense>
+      )}
       {children.length > 0 && <div className="calls">{children}</div>}
     </article>
   );
