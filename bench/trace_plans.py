@@ -83,13 +83,14 @@ def kinds(seeded: Seeded) -> list[Kind]:
         Kind("runs by id", runs(run_ids=[seeded.run_id(n, 1) for n in range(10)]), ("trace_runs_project",), 10),
         Kind("runs of examples", runs(reference_example_ids=[seeded.example_id(n) for n in range(0, 100, 10)]),
              ("trace_runs_example",), 10),
-        # Joined from either side, whichever the planner thinks is less.
+        # Joined from either side, whichever the planner thinks is less; at worst all of the project, never of others.
         Kind("trace filter, one in two",
              runs(trace_filter=_pair("environment", "staging"), filter='eq(run_type, "llm")'),
              by_trace, 2 * RUNS_PER_TRACE * traces),
         Kind("trace filter, one in a thousand", runs(trace_filter=_pair("customer", customer)),
              metadata, 2 * RUNS_PER_TRACE * (traces // 1_000 + 1) + page),
-        Kind("tree filter", runs(is_root=True, tree_filter='eq(run_type, "tool")'), by_trace, 10 * page),
+        Kind("tree filter", runs(is_root=True, tree_filter='eq(run_type, "tool")'),
+             by_trace, 2 * RUNS_PER_TRACE * traces),
         Kind("feedback", runs(is_root=True, filter='eq(feedback_key, "absent")', **hour),
              (*roots, "feedback_run", "feedback_created"), traces // 24 + page),
         Kind("statistics of an hour", stats(is_root=True, **hour), roots, traces // 24 + page),

@@ -7,6 +7,7 @@ from bench.trace_seed import seed
 from storage.database import Database
 
 TRACES = 12_000
+SMALL = 1_000  # rows of a partition that is read faster without its index
 
 
 async def test_every_kind_of_query_reads_few_rows_through_its_index(database: Database) -> None:
@@ -20,7 +21,7 @@ async def test_every_kind_of_query_reads_few_rows_through_its_index(database: Da
             found = f"{kind.name}: read {plan.read}, sorted {plan.sorted_rows}, {sorted(plan.indexes)}"
             if not plan.indexes & set(kind.indexes):
                 offences.append(f"{found}; expected one of {kind.indexes}")
-            if plan.read > kind.at_most or plan.read_in_sequence:
+            if plan.read > kind.at_most or plan.read_in_sequence > SMALL:
                 offences.append(
                     f"{found}; expected at most {kind.at_most}, {plan.read_in_sequence} in sequence"
                 )
