@@ -72,6 +72,7 @@ export function Conversation({ threadId, onCreated, onChanged, onReload }: Props
   const send = (text: string) => {
     setProblem(null);
     setViewed(null);
+    ownRun.current = null;
     void stream.submit({ messages: [{ type: "human", content: text }] });
   };
   const stop = async () => {
@@ -92,7 +93,10 @@ export function Conversation({ threadId, onCreated, onChanged, onReload }: Props
     stream.respond(response, { interruptId, namespace }).catch((error: unknown) => setProblem(errorText(error)));
   };
 
-  const failure = problem ?? shownError(stream.error, isLoading, activity?.error ?? null);
+  // The stream replays the end of a run that failed long ago, too; the server knows how this page's own run ended.
+  const endedWell = activity?.runStatus === "success" && activity.runId === ownRun.current;
+  const live = endedWell ? null : stream.error;
+  const failure = problem ?? shownError(live, isLoading, activity?.error ?? null);
   const empty = messages.length === 0 && !isLoading && !stream.isThreadLoading;
   const scroller = useStickyScroll<HTMLDivElement>([messages, viewed, failure, interrupts.length]);
   const back = useCallback(() => setViewed(null), []);
