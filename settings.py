@@ -92,6 +92,13 @@ class Settings(BaseSettings):
         description="Bytes of trace bodies, as they came and decompressed, that one API process holds at once. What is"
         " beyond is answered 503 with Retry-After; a body that is alone is always taken.",
     )
+    ingest_bytes_per_second: int | None = Field(
+        None,
+        ge=1,
+        description="Bytes of trace bodies, as they came and decompressed, that one workspace may send per second to"
+        " one API process, with ten seconds' worth at once after a pause. What is beyond is answered 429 with"
+        " Retry-After. Unset: no limit.",
+    )
     max_store_value_bytes: int = Field(
         1024 * 1024,
         ge=1024,
@@ -183,7 +190,7 @@ class Settings(BaseSettings):
     )
     export_window: int = Field(8, ge=1, le=100, description="Export runs of one export in flight at once.")
     export_worker_slots: int = Field(
-        3, ge=1, description="Export runs that one platform worker writes at once; each needs about 100 MB."
+        2, ge=1, description="Export runs that one platform worker writes at once; each needs about 100 MB."
     )
     export_timeout_seconds: float = Field(
         72 * 3600.0, gt=0, description="Longest an export may take; then its status is TIMEDOUT."

@@ -24,6 +24,7 @@ from api.services import Services
 from api.submissions import Submissions
 from api.traces.app import traces_router
 from api.traces.gate import IngestGate
+from api.traces.quota import IngestQuota
 from api.traces.single_runs import SingleRuns
 from settings import Settings
 from storage.database import Database
@@ -82,7 +83,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             notifications=await stack.enter_async_context(Notifications(url)),
             objects=await stack.enter_async_context(open_object_store(settings)),
             submissions=Submissions(max(1, settings.database_pool_size // 2)),
-            ingest_gate=IngestGate(settings.ingest_concurrency, settings.ingest_held_bytes),
+            ingest_gate=IngestGate(
+                settings.ingest_concurrency,
+                settings.ingest_held_bytes,
+                IngestQuota(settings.ingest_bytes_per_second),
+            ),
             single_runs=SingleRuns(),
         )
 

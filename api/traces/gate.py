@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 from starlette.requests import Request
 
-from api.errors import UnavailableError
+from api.errors import ApiError, UnavailableError
+from api.traces.quota import IngestQuota
 
 # The Python SDK waits 10 seconds for an answer: one that says "later" has to come before that.
 WAIT_SECONDS = 5.0
@@ -16,8 +18,9 @@ _RETRY_AFTER_SECONDS = 2
 class Admission:
     """One request's body, and how many bytes of this process's share it holds."""
 
-    def __init__(self, gate: "IngestGate") -> None:
+    def __init__(self, gate: "IngestGate", tenant_id: UUID) -> None:
         self._gate = gate
+        self.tenant_id = tenant_id
         self.body = b""
         self.held_bytes = 0
 
@@ -28,6 +31,7 @@ class Admission:
             UnavailableError: it would be more than all requests together may hold, and it is not the only one.
         """
         self._gate.check(size_bytes, self)
+        self._gate.quota.spend(self.tenant_id, size_bytes)
         self._gate.held_bytes += size_bytes
         self.held_bytes += size_bytes
 
@@ -38,29 +42,32 @@ class IngestGate:
     What is beyond is told to come back: SDKs keep their batch and try again.
     """
 
-    def __init__(self, concurrent: int, limit_bytes: int) -> None:
+    def __init__(self, concurrent: int, limit_bytes: int, quota: IngestQuota) -> None:
         self._slots = asyncio.Semaphore(concurrent)
         self._limit = limit_bytes
+        self.quota = quota
         self.held_bytes = 0
 
     @asynccontextmanager
-    async def admit(self, request: Request) -> AsyncIterator[Admission]:
+    async def admit(self, request: Request, tenant_id: UUID) -> AsyncIterator[Admission]:
         """Read a request's body and wait for a turn to work on it.
 
         Raises:
+            TooManyRequestsError: the workspace sends more than it may.
             UnavailableError: there is no memory for it, or no turn within a few seconds; nothing was stored.
         """
-        async with self.read(request) as admission, self.turn():
+        async with self.read(request, tenant_id) as admission, self.turn():
             yield admission
 
     @asynccontextmanager
-    async def read(self, request: Request) -> AsyncIterator[Admission]:
+    async def read(self, request: Request, tenant_id: UUID) -> AsyncIterator[Admission]:
         """Read a request's body; its bytes count as held until the block ends.
 
         Raises:
+            TooManyRequestsError: the workspace sends more than it may.
             UnavailableError: there is no memory for it.
         """
-        admission = Admission(self)
+        admission = Admission(self, tenant_id)
         try:
             await self._read(request, admission)
             yield admission
@@ -91,11 +98,12 @@ class IngestGate:
             raise overloaded()
 
     async def _read(self, request: Request, admission: Admission) -> None:
-        refusal: UnavailableError | None = None
+        refusal: ApiError | None = None
         chunks: list[bytes] = []
         try:
+            self.quota.check(admission.tenant_id)
             self.check(_announced_bytes(request), admission)
-        except UnavailableError as error:
+        except ApiError as error:
             refusal = error
         async for chunk in request.stream():
             # A refused body is read to its end and dropped: most clients look for an answer only then.

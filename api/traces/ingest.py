@@ -61,14 +61,14 @@ async def update_run(
 
 
 async def _ingest(request: Request, services: Services, caller: Caller, read: Reader) -> JsonAnswer:
-    async with services.ingest_gate.admit(request) as admission:
+    async with services.ingest_gate.admit(request, caller.tenant_id) as admission:
         submission = await read_admitted(services, request, admission, read)
         await store(services, caller, submission)
     return _accepted(submission)
 
 
 async def _ingest_one(request: Request, services: Services, caller: Caller, read: Reader) -> JsonAnswer:
-    async with services.ingest_gate.read(request) as admission:
+    async with services.ingest_gate.read(request, caller.tenant_id) as admission:
         submission = await read_admitted(services, request, admission, read)
         await services.single_runs.store(services, caller, submission)
     return _accepted(submission)

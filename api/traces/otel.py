@@ -53,7 +53,7 @@ async def ingest_spans(request: Request, services: CurrentServices, caller: Trac
             raise BadRequestError(rejected.error_message)
         return submission
 
-    async with services.ingest_gate.admit(request) as admission:
+    async with services.ingest_gate.admit(request, caller.tenant_id) as admission:
         submission = await read_admitted(services, request, admission, read)
         await store(services, caller, submission)
         await repair_orders(services, caller.tenant_id, submission)
