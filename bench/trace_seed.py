@@ -93,7 +93,7 @@ SELECT %(tenant)s, %(project)s::uuid, id, root, CASE WHEN place > 0 THEN root EN
     to_char(began AT TIME ZONE 'UTC', 'YYYYMMDD"T"HH24MISSUS"Z"') || id, ARRAY['bench'],
     CASE WHEN trace %% 50 = 7 THEN 'boom' END,
     jsonb_build_object('customer', ARRAY[%(mark)s || '-customer-' || (trace * 7919) %% %(customers)s],
-        'environment', ARRAY[CASE WHEN trace %% 2 = 0 THEN 'production' ELSE 'staging' END],
+        'environment', ARRAY[%(mark)s || CASE WHEN trace %% 2 = 0 THEN '-production' ELSE '-staging' END],
         'thread_id', ARRAY[root::text]),
     CASE WHEN place = 0 THEN 3 ELSE 1 END,
     '{"question": "' || %(mark)s || '-question-' || trace
