@@ -69,6 +69,7 @@ class ProcessCompute:
         self._folder = folder.resolve()
         self._owner = f"{settings.listener_id} {self._folder}"
         self._sets: dict[str, _RunningSet] = {}
+        self._starting = asyncio.Lock()
         self._reports: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "ProcessCompute":
@@ -93,8 +94,14 @@ class ProcessCompute:
 
     async def start(self, worker_set: WorkerSet, deployment: Deployment, revision: Revision) -> None:
         """Implements `Compute.start`."""
-        if str(worker_set.id) in self._sets:
-            return
+        # A rollout and the listener's own look may both ask for it.
+        async with self._starting:
+            if str(worker_set.id) not in self._sets:
+                self._sets[str(worker_set.id)] = await self._started(worker_set, deployment, revision)
+
+    async def _started(
+        self, worker_set: WorkerSet, deployment: Deployment, revision: Revision
+    ) -> _RunningSet:
         if revision.source in ("external_docker", "internal_docker"):
             raise CannotStartError(
                 "The built-in listener runs projects from source, not images: give 'source_config.listener_id' of a"
@@ -105,6 +112,8 @@ class ProcessCompute:
             raise CannotStartError(
                 "The build of this revision is not on the listener's host any more: create a new revision."
             )
+        folder = Path(build["folder"])
+        await asyncio.to_thread((folder / "home").mkdir, exist_ok=True)
         spec = revision.source_config.get("resource_spec", {})
         variables, secrets = worker_environment(
             self._settings,
@@ -118,11 +127,7 @@ class ProcessCompute:
         stack = AsyncExitStack()
         output = await stack.enter_async_context(RevisionLog(self._database, ref, "deploy", secrets))
         running = _RunningSet(worker_set, stack)
-        self._sets[str(worker_set.id)] = running
         environment = process_environment(variables, build)
-        folder = Path(build["folder"])
-        await asyncio.to_thread((folder / "home").mkdir, exist_ok=True)
-
         # A build of an earlier version did not note which environment it needs.
         readable = build.get("readable") or [str(self._folder / "environments")]
 
@@ -147,6 +152,7 @@ class ProcessCompute:
 
         running.launch = launch
         running.workers = [launch() for _ in range(worker_set.replicas)]
+        return running
 
     async def scale(self, worker_set: WorkerSet) -> None:
         """Implements `Compute.scale`."""

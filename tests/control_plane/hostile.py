@@ -44,7 +44,14 @@ def try_all():
         found[f"files of {pid}"] = outcome(lambda: os.listdir(f"/proc/{pid}/root/root"))
         found[f"kill {pid}"] = outcome(lambda: os.kill(pid, signal.SIGKILL))
     found["command the supervisor"] = outcome(command)
+    found["variables"] = outcome(variables)
     return found
+
+def variables():
+    told = [name for name, value in os.environ.items() for word in GIVEN["words"] if word in value]
+    if not told:
+        raise PermissionError(13, "no secret")
+    return told
 
 def command():
     with socket.socket(socket.AF_UNIX) as connection:
@@ -124,12 +131,15 @@ BUILD_COMMAND = "python attempts.py build"
 PLACES = {"backend", "install", "build", "import", "node"}
 
 
-def hostile(secret: list[Path], foreign: list[Path], control: Path, listener: int) -> dict[str, str]:
+def hostile(
+    secret: list[Path], foreign: list[Path], words: list[str], control: Path, listener: int
+) -> dict[str, str]:
     """The project's files; its graph `agent` answers with JSON: place -> attempt -> outcome."""
     given: dict[str, Any] = {
         "secret": list(map(str, secret)),
         "foreign": list(map(str, foreign)),
         "fixed": [],
+        "words": words,
         "control": str(control),
         "listener": listener,
     }
