@@ -4,16 +4,18 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 API_KEY_FILE = "api-key"
 _CREDENTIALS_FILE = "credentials.json"
 _STATE_FILE = "state.json"
 _LOCK_FILE = "lock"
+_LOCK_SECONDS = 1.0
 
 
 class AlreadyRunningError(Exception):
@@ -87,15 +89,13 @@ class Home:
             AlreadyRunningError: another process holds it.
         """
         with (self.path / _LOCK_FILE).open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locked_soon(file):
                 file.seek(0)
                 pid = file.read().strip() or "unknown"
                 raise AlreadyRunningError(
                     f"`slipway up` already runs on {self.path} (process {pid}). Stop it first, or set SLIPWAY_HOME"
                     " and the ports to start a second stack."
-                ) from None
+                )
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
@@ -111,6 +111,20 @@ class Home:
         except BlockingIOError:
             return True
         return False
+
+
+def _locked_soon(file: IO[str]) -> bool:
+    """Whether the lock was had; `is_locked` in another process may hold it for a moment."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from stack.processes import is_alive
 REPOSITORY = Path(__file__).parent.parent
 # Longer than the supervisor itself waits, so that its own reason is what a failed start shows.
 START_SECONDS = 150.0
+# The servers one after another may each take the time that the supervisor gives them.
+END_SECONDS = 90.0
 _PORT_SETTINGS = ("SLIPWAY_API_PORT", "SLIPWAY_TEMPORAL_PORT", "SLIPWAY_TEMPORAL_UI_PORT", "SLIPWAY_S3_PORT")
 
 
@@ -174,7 +176,7 @@ def wait_ready(environment: dict[str, str], process: "subprocess.Popen[bytes]") 
     return _describe(home, process.pid, environment)
 
 
-def end(pid: int, timeout_seconds: float = 40.0) -> None:
+def end(pid: int, timeout_seconds: float = END_SECONDS) -> None:
     """Stop a stack by its supervisor's id, by force if it does not end."""
     try:
         os.kill(pid, signal.SIGTERM)
