@@ -7,6 +7,8 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from langsmith import Client
+from langsmith.utils import LangSmithNotFoundError
 from s3fs import S3FileSystem
 
 from activities.trace_retention import TraceRetentionActivities
@@ -107,6 +109,7 @@ async def test_objects_of_refused_and_repeated_bodies_go_and_what_a_row_refers_t
     run = root_run()
     for content in (b"first", b"again"):
         assert (await send(workspace.client, run, content)).status_code == 202
+    await asyncio.to_thread(upload_examples, workspace)
     files = S3FileSystem(
         key=stack.s3_access_key_id,
         secret=stack.s3_secret_access_key,
@@ -116,14 +119,24 @@ async def test_objects_of_refused_and_repeated_bodies_go_and_what_a_row_refers_t
     folder = f"{stack.bucket}/attachments/{workspace.tenant_id}"
     sweep = TraceRetentionActivities(database, objects, Settings())
 
-    async def one_is_left() -> bool:
+    async def only_referred_ones_are_left() -> bool:
         await sweep.work(TraceRetentionBatch(TraceRetention.OBJECTS))
-        return len(await asyncio.to_thread(files.find, folder)) == 1
+        return len(await asyncio.to_thread(files.find, folder)) == 2
 
-    await eventually(one_is_left)
+    await eventually(only_referred_ones_are_left)
     assert await listed(database, workspace) == []
     link = (await query(id=[run["id"]]))[0]["s3_urls"]["attachment.file"]["presigned_url"]
     assert (await workspace.client.get(link)).content == b"again"
+
+
+def upload_examples(workspace: Workspace) -> None:
+    """One that is stored, and one whose dataset does not exist."""
+    sdk = Client(api_url=workspace.api_url, api_key=workspace.api_key)
+    example = {"inputs": {"n": 1}, "attachments": {"file": ("text/plain", b"example")}}
+    dataset = sdk.create_dataset(f"uploads {uuid4().hex[:8]}")
+    sdk.create_examples(dataset_id=dataset.id, examples=[example])
+    with pytest.raises(LangSmithNotFoundError):
+        sdk.create_examples(dataset_id=uuid4(), examples=[example])
 
 
 async def test_nobody_claims_what_the_sweep_may_be_deleting(database: Database) -> None:
