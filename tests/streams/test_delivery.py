@@ -21,7 +21,7 @@ from api.agent_server.streams.protocol_stream import ResumeGapError, selected_ev
 from api.notifications import Notifications
 from storage.database import Database
 from storage.scope import DeploymentScope
-from storage.thread_events import end_run_events, sweep_events
+from storage.thread_events import ThreadEvents, end_run_events, sweep_events
 from tests.streams.conftest import Served
 
 # What one writer does: a custom event, a row of several events, a pause.
@@ -82,6 +82,33 @@ async def test_any_interleaving(
         seen.check(kept)
         if not sweeps:
             assert seen.numbers == kept
+
+
+async def test_a_reader_that_comes_with_the_first_event_sees_it(
+    streaming: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Database(streaming.database.url, 4) as database:
+        services: Any = streaming
+        scope = DeploymentScope(streaming.tenant_id, streaming.deployment_id)
+        thread_id, [run_id] = await _rows(database, streaming, 1)
+        asked: list[str] = []
+
+        def followed_by_an_event(name: str) -> Any:
+            original = getattr(ThreadEvents, name)
+
+            async def ask(events: ThreadEvents, thread: UUID) -> Any:
+                answer = await original(events, thread)
+                asked.append(name)
+                if len(asked) == 1:
+                    await _close(database, thread_id, run_id)
+                return answer
+
+            return ask
+
+        for name in ("oldest", "newest_seq"):
+            monkeypatch.setattr(ThreadEvents, name, followed_by_an_event(name))
+        assert await starting_point(services, scope, thread_id, None) == 0
+        assert len(asked) == 2
 
 
 async def test_a_sweep_is_noticed_and_what_is_left_is_whole(streaming: Served) -> None:

@@ -37,9 +37,11 @@ async def starting_point(
     """
     async with services.database.connection() as connection:
         events = ThreadEvents(connection, scope)
+        # In this order: the first event may be written in between, and must not be taken for one that is gone.
+        newest = await events.newest_seq(thread_id) or 0
         oldest = await events.oldest(thread_id)
         # Numbers that were given, but whose events are all swept away, are gone too.
-        first = first_seq(oldest) if oldest else (await events.newest_seq(thread_id) or 0) + 1
+        first = first_seq(oldest) if oldest else newest + 1
     if since is None:
         return first - 1
     if since < first - 1:
