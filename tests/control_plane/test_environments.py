@@ -23,6 +23,8 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
         wheel.writestr("NAME-1.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
         wheel.writestr("NAME-1.dist-info/RECORD", "")
     return "NAME-1-py3-none-any.whl"
+
+build_editable = build_wheel
 """
 
 
@@ -56,6 +58,13 @@ class _Builds:
             (place.project / "requirements.txt").write_text("./library\n")
         config_read = read_project_config(place.project, "langgraph.json")
         return await self._environments.prepare(config_read, place)
+
+    async def build_package(self, workspace: str, module: str) -> RevisionEnvironment:
+        """A project that is itself a package, and leaves what it needs to its build backend."""
+        place = self._place(workspace)
+        _package(place.project / "agent", "agent", module)
+        (place.project / "langgraph.json").write_text(config(dependencies=["./agent"]))
+        return await self._environments.prepare(read_project_config(place.project, "langgraph.json"), place)
 
     def _place(self, workspace: str) -> BuildPlace:
         folder = self._folder / "builds" / str(len(self.lines)) / workspace
@@ -93,6 +102,13 @@ async def test_what_had_to_be_built_stays_with_its_workspace(builds: _Builds) ->
     assert one.lower == again.lower and len({one.lower, other.lower, changed.lower}) == 3
     assert one.lower.name.endswith("-a") and other.lower.name.endswith("-b")
     assert _run(changed, "import library; print(library.answer)") == "changed"
+
+
+async def test_what_a_package_computes_about_itself_decides_about_its_environment(builds: _Builds) -> None:
+    """Its pyproject.toml alone, without a project table, does not say what it needs: setup.py and the like do."""
+    one = await builds.build_package("a", "answer = 'one'")
+    two = await builds.build_package("a", "answer = 'two'")
+    assert one.lower != two.lower
 
 
 def _run(environment: RevisionEnvironment, code: str) -> str:
