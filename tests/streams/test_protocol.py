@@ -60,6 +60,16 @@ async def test_a_run_makes_its_thread_and_is_told_from_running_to_completed(stre
     assert [event["params"]["node"] for event in events if event["method"] == "updates"] == ["model"]
 
 
+async def test_a_run_whose_first_attempt_died_at_once_is_told_to_run(streaming: Served) -> None:
+    thread = await streaming.thread()
+    run = await streaming.insert_run(thread, "chat", {"protocol": True, "input": {"messages": "hi"}})
+    async with streaming.database.connection() as connection:
+        await connection.execute("UPDATE runs SET attempt = 1, status = 'running' WHERE run_id = %s", (run,))
+    await streaming.submit(thread, run)
+    names = short(await events_until(streaming, str(thread), terminals, channels=["lifecycle"]))
+    assert names == ["lifecycle:running", "lifecycle:completed"]
+
+
 async def test_a_client_that_continues_after_its_command_misses_nothing(streaming: Served) -> None:
     """Python's SDK subscribes from the number in the answer to `run.start` on, however fast the run was."""
     thread = str(uuid4())

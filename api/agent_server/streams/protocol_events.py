@@ -150,7 +150,8 @@ def _input_requested(seq: int, namespace: list[str], data: str) -> Event:
 def _running(seq: int, namespace: list[str], data: str) -> Event | None:
     """A run begins once, however many attempts it takes."""
     begun = orjson.loads(data)
-    if begun["attempt"] > 1:
+    # Older workers did not say whether an earlier attempt had told of it.
+    if begun.get("again", begun["attempt"] > 1):
         return None
     shown = {"event": "running", "graph_name": begun["graph_name"]}
     return Event(seq, "lifecycle", ("lifecycle",), namespace, orjson.dumps(shown))

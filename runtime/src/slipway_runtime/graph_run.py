@@ -17,7 +17,7 @@ from slipway_runtime.plan import Plan, graph_config, graph_input, graph_options
 from slipway_runtime.pools import HomePool, Pool
 from slipway_runtime.recording import Namespace, Recorder, open_parts
 from slipway_runtime.records import RunRecord, Settlement
-from slipway_runtime.saver import DatabaseAwayError, FencedSaver, SupersededError, is_superseded
+from slipway_runtime.saver import DatabaseAwayError, FencedSaver, SupersededError, is_superseded, retried
 from slipway_runtime.serialization import dump_json
 from slipway_runtime.states import StateTracker
 from slipway_runtime.store import Stores
@@ -32,6 +32,8 @@ DELETE FROM thread_states s WHERE s.thread_id = %(thread_id)s AND s.run_id = %(r
     SELECT FROM checkpoints c WHERE c.thread_id = %(thread_id)s::text AND c.checkpoint_ns = s.checkpoint_ns
     AND c.checkpoint_id = s.checkpoint_id)
 """
+
+_HAS_BEGUN = "SELECT FROM thread_events WHERE run_id = %s AND event = 'running' LIMIT 1"
 
 # Rows in which nested graphs or messages begin or end.
 _LEFT_OPEN = """
@@ -61,7 +63,7 @@ class GraphRun:
         plan, config = Plan.of(claim.kwargs), graph_config(claim)
         states = StateTracker(record, config["metadata"])
         recorder = Recorder(plan, record, states, claim.graph_id)
-        recorder.begin()
+        recorder.begin(again=claim.attempt > 1 and await self._has_begun(claim))
         try:
             await self._stream(claim, plan, config, states, recorder)
         except asyncio.CancelledError:
@@ -107,6 +109,16 @@ class GraphRun:
             finally:
                 if options["durability"] == "exit" or states.root is None:
                     await _use_stored_state(graph, config, states)
+
+    async def _has_begun(self, claim: Claim) -> bool:
+        """Whether an earlier attempt came so far as to say that the run runs."""
+
+        async def ask() -> bool:
+            async with self.pool.connection() as connection:
+                cursor = await connection.execute(_HAS_BEGUN, (claim.run_id,))
+                return await cursor.fetchone() is not None
+
+        return await retried(ask)
 
     async def _wait_for_room(self) -> None:
         """Back-pressure: the graph goes on when the database has caught up."""

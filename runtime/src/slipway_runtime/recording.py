@@ -37,8 +37,9 @@ class Recorder:
         # Values come just before the checkpoint that holds them, clients want them the other way round.
         self._held_values: tuple[Namespace, Any] | None = None
 
-    def begin(self) -> None:
-        data = {"attempt": self._record.attempt, "graph_name": self._graph_name}
+    def begin(self, *, again: bool = False) -> None:
+        """`again`: an earlier attempt has recorded the run's beginning."""
+        data = {"attempt": self._record.attempt, "graph_name": self._graph_name, "again": again}
         self._record.append(RUNNING, (), dump_json(data))
 
     def take_over(self, running: set[Namespace], messages: list[tuple[Namespace, str]]) -> None:
