@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 from activities.autoscale import AutoscaleActivities
 from activities.cron import CronActivities
 from activities.export import ExportActivities
-from activities.export_memory import give_back_large_blocks
+from activities.export_memory import keep_large_blocks
 from activities.export_run import ExportRunActivities, PipelineSizes
 from activities.export_schedule import ExportScheduleActivities
 from activities.listener import open_listener
@@ -72,6 +72,8 @@ _GRACEFUL_SHUTDOWN = timedelta(seconds=10)
 async def run(role: str, settings: Settings) -> None:
     """Serve a role's task queues until this task is cancelled."""
     serve = {"platform": _platform, "listener": _listener}[role]
+    if role == "platform":
+        keep_large_blocks()
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(
             Database(settings.require_database_url(), settings.database_pool_size)
@@ -158,7 +160,6 @@ async def _platform(settings: Settings, database: Database, client: Client) -> N
 
 def _export_worker(settings: Settings, database: Database, client: Client) -> Worker:
     """Writes export runs: a queue of its own, so that bulk work never takes a slot from anything else."""
-    give_back_large_blocks()
     activities = ExportRunActivities(
         database,
         _secrets(settings),

@@ -1,10 +1,10 @@
 """Arrow batches to Parquet files: schema, encodings, rolling, and the parts of an upload."""
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -52,13 +52,18 @@ def _type_of(name: str, format_version: str) -> pa.DataType:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How files are written. Sizes are in bytes of the file."""
+    """How files are written. `constants` are columns that batches need not hold, with the value of every row.
+
+    `row_group_bytes` are of memory, the other sizes of the file.
+    """
 
     fields: list[str]
     format_version: str
     compression: str
+    row_group_bytes: int
     target_bytes: int
     part_bytes: int
+    constants: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,17 +87,17 @@ class FileEnd:
 def encode(batches: Iterable[pa.RecordBatch], file_format: FileFormat) -> Iterator[Part | FileEnd]:
     """Files, one after the other, each as parts of `part_bytes` and then its end.
 
-    One row group per batch. A file ends with the first batch that takes it to `target_bytes`, which depends on
-    nothing but the rows: from the same row on, the same rows make the same files, byte for byte.
+    A row group ends with the batch that takes it to `row_group_bytes`, a file with the row group that takes it to
+    `target_bytes`, which depends on nothing but the rows: from the same row on, the same rows make the same
+    files, byte for byte.
     """
     schema = schema_of(file_format.fields, file_format.format_version)
     file: _File | None = None
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
+    for row_group in _row_groups(batches, file_format.row_group_bytes):
         if file is None:
             file = _File(schema, file_format)
-        file.add(batch)
+        file.add(row_group)
+        del row_group  # or it would stay in memory while the next one is read
         yield from file.full_parts()
         if file.size >= file_format.target_bytes:
             yield from file.finish()
@@ -101,9 +106,27 @@ def encode(batches: Iterable[pa.RecordBatch], file_format: FileFormat) -> Iterat
         yield from file.finish()
 
 
+def _row_groups(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Batches together until they have `size` bytes."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            held_bytes += batch.nbytes
+        del batch
+        if held_bytes >= size:
+            whole, held, held_bytes = pa.Table.from_batches(held), [], 0
+            yield whole
+            del whole
+    if held:
+        yield pa.Table.from_batches(held)
+
+
 class _File:
     def __init__(self, schema: pa.Schema, file_format: FileFormat) -> None:
         self._schema = schema
+        self._constants = file_format.constants
         self._part_bytes = file_format.part_bytes
         self._sink = _Sink()
         names = set(file_format.fields)
@@ -125,17 +148,20 @@ class _File:
     def size(self) -> int:
         return self._sink.size
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        last = batch.num_rows - 1
+    def add(self, row_group: pa.Table) -> None:
+        times, ids = row_group.column(CURSOR_TIME), row_group.column(CURSOR_ID)
         if self._first is None:
-            self._first = batch.column(CURSOR_TIME)[0].as_py()
-        self._cursor = Cursor(
-            batch.column(CURSOR_TIME)[last].as_py(), UUID(batch.column(CURSOR_ID)[last].as_py())
-        )
-        self._rows += batch.num_rows
-        columns = [_converted(batch.column(field.name), field.type) for field in self._schema]
+            self._first = times[0].as_py()
+        self._cursor = Cursor(times[-1].as_py(), UUID(ids[-1].as_py()))
+        self._rows += row_group.num_rows
+        columns = [self._column(row_group, wanted) for wanted in self._schema]
         table = pa.Table.from_arrays(columns, schema=self._schema)
-        self._writer.write_table(table, row_group_size=max(batch.num_rows, 1))
+        self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def _column(self, row_group: pa.Table, wanted: pa.Field) -> pa.Array | pa.ChunkedArray:
+        if wanted.name in self._constants:
+            return pa.repeat(self._constants[wanted.name], row_group.num_rows)
+        return _converted(row_group.column(wanted.name), wanted.type)
 
     def full_parts(self) -> Iterator[Part]:
         while self._sink.waiting >= self._part_bytes:
@@ -156,30 +182,37 @@ class _Sink:
     """What Parquet is written into: hands out bytes as soon as there are enough for a part."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._pieces: deque[memoryview] = deque()
         self._digest = hashlib.sha256()
+        self.waiting = 0
         self.size = 0
         self.closed = False
-
-    @property
-    def waiting(self) -> int:
-        return len(self._buffer)
 
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        self._buffer += view
-        self._digest.update(view)
-        self.size += view.nbytes
-        return view.nbytes
+    def write(self, data: bytes) -> int:
+        """`data` is kept, not copied: Parquet hands over bytes that nobody else has."""
+        self._pieces.append(memoryview(data))
+        self._digest.update(data)
+        self.waiting += len(data)
+        self.size += len(data)
+        return len(data)
 
     def take(self, count: int) -> bytes:
-        body = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return body
+        """The next `count` bytes, or all if there are fewer."""
+        taken: list[memoryview] = []
+        missing = min(count, self.waiting)
+        self.waiting -= missing
+        while missing:
+            piece = self._pieces.popleft()
+            if len(piece) > missing:
+                self._pieces.appendleft(piece[missing:])
+                piece = piece[:missing]
+            taken.append(piece)
+            missing -= len(piece)
+        return b"".join(taken)
 
     def tell(self) -> int:
         return self.size
@@ -191,7 +224,7 @@ class _Sink:
         self.closed = True
 
 
-def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _converted(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     if column.type.equals(wanted):
         return column
     if pa.types.is_timestamp(wanted) and wanted.tz is None:

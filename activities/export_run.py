@@ -15,6 +15,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.export_files import write_files
+from activities.export_memory import give_back_memory
 from activities.export_parquet import FileFormat, encode
 from activities.export_pipeline import overlapped
 from storage.database import Database
@@ -41,7 +42,8 @@ _MAX_ATTEMPTS = 20
 class PipelineSizes:
     """Bounds of what an export run holds in memory, and of the files it writes."""
 
-    batch_bytes: int = 4 * 1024 * 1024
+    batch_bytes: int = 2 * 1024 * 1024
+    row_group_bytes: int = 8 * 1024 * 1024
     part_bytes: int = 6 * 1024 * 1024
     file_bytes: int = 256 * 1024 * 1024
 
@@ -75,9 +77,19 @@ class ExportRunActivities:
         self._secrets = secrets
         self._allow_private_endpoints = allow_private_endpoints
         self._sizes = sizes or PipelineSizes()
+        self._in_flight = 0
 
     @activity.defn(name=RUN_EXPORT)
     async def run(self, request: RunExport) -> RunExportResult:
+        self._in_flight += 1
+        try:
+            return await self._run(request)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                asyncio.get_running_loop().run_in_executor(None, give_back_memory)
+
+    async def _run(self, request: RunExport) -> RunExportResult:
         tenant_id, export_id = UUID(request.export.tenant_id), UUID(request.export.export_id)
         opened = await self._begin(tenant_id, export_id, UUID(request.run_id))
         if isinstance(opened, RunExportResult):
@@ -167,8 +179,10 @@ class ExportRunActivities:
             fields,
             export.format_version,
             export.compression,
+            self._sizes.row_group_bytes,
             self._sizes.file_bytes,
             self._sizes.part_bytes,
+            selection.constants,
         )
         pieces = overlapped(
             batches, lambda items: encode(items, file_format), buffered_inputs=1, buffered_outputs=1

@@ -57,7 +57,7 @@ def _query(url: str, tenant_id: UUID, project_id: UUID, start: datetime, end: da
         return (
             sql.SQL(
                 "SELECT {} FROM trace_runs WHERE tenant_id = {} AND session_id = {} AND start_time >= {}"
-                " AND start_time < {} ORDER BY start_time, id"
+                " AND start_time < {} ORDER BY trace_runs.start_time, trace_runs.id"
             )
             .format(sql.SQL(columns), tenant_id, project_id, start, end)  # type: ignore[arg-type]
             .as_string(connection)

@@ -1,5 +1,6 @@
 """Rows of the trace store as exports read them: which, in what order, and as what columns."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from storage.export_runs import Cursor
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from adbc_driver_postgresql import dbapi
 
 # Every exportable column (mission document, Exportable run fields), and how it is read. Ids and documents are
 # text, so that any engine can load them.
@@ -48,8 +50,8 @@ COLUMNS: dict[str, str] = {
     "completion_cost": "completion_cost::float8",
     "first_token_time": "first_token_time",
 }
-# Always read, under names of their own: where a resumed attempt goes on, and a file's first and last time.
-CURSOR_TIME, CURSOR_ID = "_cursor_time", "_cursor_id"
+# Read whether exported or not: where a resumed attempt goes on, and a file's first and last time.
+CURSOR_TIME, CURSOR_ID = "start_time", "id"
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,11 @@ class Selection:
     end_time: datetime
     condition: Condition | None = None
     after: Cursor | None = None
+
+    @property
+    def constants(self) -> dict[str, str]:
+        """Columns that are the same in every row, which need not be read."""
+        return {"tenant_id": str(self.tenant_id), "session_id": str(self.session_id)}
 
 
 @dataclass(frozen=True)
@@ -119,9 +126,12 @@ async def find_projects(
 
 
 def query_text(connection: Connection, selection: Selection, fields: list[str]) -> str:
-    """The query of an export run with its values written in, as COPY needs it."""
-    columns = [f"{COLUMNS[name]} AS {name}" for name in fields]
-    columns += [f"start_time AS {CURSOR_TIME}", f"id::text AS {CURSOR_ID}"]
+    """The query of an export run with its values written in, as COPY needs it.
+
+    Its columns are those of `fields` but the selection's constants, and the two of the cursor.
+    """
+    wanted = {*fields, CURSOR_TIME, CURSOR_ID} - selection.constants.keys()
+    columns = [f"{expression} AS {name}" for name, expression in COLUMNS.items() if name in wanted]
     parameters: dict[str, Any] = dict(selection.condition.parameters) if selection.condition else {}
     parameters |= {
         "_tenant": selection.tenant_id,
@@ -136,7 +146,8 @@ def query_text(connection: Connection, selection: Selection, fields: list[str]) 
     if selection.after:
         text += " AND (start_time, id) > (%(_after_time)s, %(_after_id)s)"
         parameters |= {"_after_time": selection.after.time, "_after_id": selection.after.id}
-    return _render(connection, f"{text} ORDER BY start_time, id", parameters)
+    # Qualified: by itself `id` would be the text of the output, and the order of the index of no use.
+    return _render(connection, f"{text} ORDER BY trace_runs.start_time, trace_runs.id", parameters)
 
 
 @contextmanager
@@ -144,10 +155,12 @@ def open_batches(database_url: str, query: str, batch_bytes: int) -> "Iterator[p
     """Arrow batches of about `batch_bytes` and at least one row, read while the server still sends."""
     # Here, not above: it loads every data frame library that is installed, and most processes never export.
     import adbc_driver_postgresql
-    from adbc_driver_postgresql import dbapi
 
     hint = {adbc_driver_postgresql.StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)}
-    with dbapi.connect(database_url) as connection, connection.cursor(adbc_stmt_kwargs=hint) as cursor:
+    with (
+        _open_connection(database_url) as connection,
+        connection.cursor(adbc_stmt_kwargs=hint) as cursor,
+    ):
         cursor.execute("SET timezone = 'UTC'")
         cursor.execute("SET jit = off")
         cursor.execute(query)
@@ -156,6 +169,24 @@ def open_batches(database_url: str, query: str, batch_bytes: int) -> "Iterator[p
             yield reader
         finally:
             reader.close()
+
+
+_open_lock = threading.Lock()
+_first_connections: "dict[str, dbapi.Connection]" = {}
+
+
+def _open_connection(database_url: str) -> "dbapi.Connection":
+    """A connection that shares the driver's knowledge of the server's types with all others of this process.
+
+    Reading them takes longer than exporting a small day.
+    """
+    from adbc_driver_postgresql import dbapi
+
+    with _open_lock:
+        if database_url not in _first_connections:
+            first = dbapi.connect(database_url, autocommit=True)
+            _first_connections[database_url] = first
+        return _first_connections[database_url].adbc_clone()
 
 
 def _narrowed(condition: Condition | None) -> str:

@@ -5,9 +5,8 @@ import contextlib
 from botocore.exceptions import BotoCoreError, ClientError
 
 from storage.ids import new_id
-from storage.s3_destination import S3Destination, endpoint_problem
+from storage.s3_destination import S3Destination, content_md5, endpoint_problem
 from storage.s3_errors import S3Failure, describe
-from storage.s3_upload import content_md5
 
 _BODY = b"Slipway checks that it may write here. This file may be deleted.\n"
 _TIMEOUT_SECONDS = 10.0

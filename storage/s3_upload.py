@@ -1,21 +1,14 @@
 """Uploads to a destination: objects appear whole, or not at all."""
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 from typing import Any
 
-from storage.s3_destination import S3Destination
+from storage.s3_destination import S3Destination, content_md5
 from storage.s3_errors import S3Error, s3_errors
 
 MIN_PART_BYTES = 5 * 1024 * 1024
 MAX_PARTS = 10_000
-
-
-def content_md5(body: bytes | memoryview) -> str:
-    """Value of the header Content-MD5, which every provider checks, and Object Lock buckets demand."""
-    return base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
 
 
 class Bucket:

@@ -25,7 +25,8 @@ from workflows.messages.export import ExportRef, RunExport
 _DIED = 9
 _MAX_ATTEMPTS = 400
 # Small files of three parts each; a part has 5 MiB at least.
-SIZES = PipelineSizes(batch_bytes=1024 * 1024, part_bytes=5 * 1024 * 1024, file_bytes=11 * 1024 * 1024)
+_MB = 1024 * 1024
+SIZES = PipelineSizes(batch_bytes=_MB, row_group_bytes=_MB, part_bytes=5 * _MB, file_bytes=11 * _MB)
 
 
 class Steps:
