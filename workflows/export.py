@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
         Plan,
         RunExport,
         RunExportResult,
+        Written,
     )
 
 T = TypeVar("T")
@@ -50,12 +51,10 @@ class ExportWorkflow:
         self._export = export
         self._ref = ExportRef(export.tenant_id, export.export_id)
         self._cancelled = False
-        self._planned_rows = 0
+        self._planned_rows = export.planned_rows
         self._planned_runs = export.planned_runs
         self._finished_runs = export.finished_runs
-        self._rows = 0
-        self._bytes = 0
-        self._files = 0
+        self._written = export.written
         self._failure: str | None = None
         self._left_over = False
 
@@ -167,9 +166,8 @@ class ExportWorkflow:
             self._failure = self._failure or error.cause.message
             return
         self._finished_runs += 1
-        self._rows += result.rows
-        self._bytes += result.bytes
-        self._files += result.files
+        done = self._written
+        self._written = Written(done.rows + result.rows, done.bytes + result.bytes, done.files + result.files)
         if result.failure:
             self._failure = self._failure or f"{run.summary}: {result.failure}"
         self._show(ExportStatus.RUNNING)
@@ -194,8 +192,8 @@ class ExportWorkflow:
             f"**{status}**",
             f"- export `{self._export.export_id}` of workspace `{self._export.tenant_id}`",
             f"- runs: {self._finished_runs} of {self._planned_runs} (one per project and UTC day)",
-            f"- rows: {self._rows:,} of {self._planned_rows:,}",
-            f"- files: {self._files:,}, {self._bytes / 1e6:,.1f} MB",
+            f"- rows: {self._written.rows:,} of {self._planned_rows:,}",
+            f"- files: {self._written.files:,}, {self._written.bytes / 1e6:,.1f} MB",
         ]
         if error:
             lines.append(f"- reason: {error.replace('`', chr(39))}")
@@ -210,6 +208,8 @@ class ExportWorkflow:
             deadline,
             self._finished_runs,
             self._planned_runs,
+            self._planned_rows,
+            self._written,
         )
 
 

@@ -3,8 +3,14 @@
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+from temporalio.client import Client
+
+from storage.exports import Exports, NewExport
+from storage.ids import new_id
 from tests.exports.conftest import BASE, Exporter
 from tests.exports.seeding import DAY, add_runs
+from workflows.messages import names
+from workflows.messages.export import EXPORT_WORKFLOW, ExportInput
 
 END = DAY + timedelta(days=1)
 
@@ -42,19 +48,28 @@ async def test_a_workspace_without_experiments_has_an_empty_export(exporter: Exp
     assert (ended["status"], ended["progress"]["rows_written"]) == ("COMPLETED", 0)
 
 
-async def test_a_project_deleted_before_it_was_planned_fails_with_the_reason(exporter: Exporter) -> None:
+async def test_a_project_deleted_before_it_was_planned_fails_with_the_reason(
+    exporter: Exporter, temporal_client: Client
+) -> None:
+    """The workflow starts after the deletion, as it does where workers were down in between."""
     project = await exporter.project()
     await add_runs(exporter.database, exporter.tenant_id, project, 5)
     destination = await exporter.create_destination()
-    created = await exporter.create(destination, DAY, END, session_id=str(project))
+    export_id = new_id()
     async with exporter.database.transaction() as connection:
+        await Exports(connection, exporter.tenant_id).create(_of(project, UUID(destination), export_id))
         await connection.execute("UPDATE projects SET deleted_at = now() WHERE id = %s", (project,))
 
-    ended = await exporter.wait(created["id"])
+    await temporal_client.execute_workflow(
+        EXPORT_WORKFLOW,
+        ExportInput(str(exporter.tenant_id), str(export_id)),
+        id=names.export_workflow_id(str(export_id)),
+        task_queue=names.PLATFORM_QUEUE,
+    )
 
-    assert ended["status"] in ("COMPLETED", "FAILED")
-    if ended["status"] == "FAILED":
-        assert str(project) in ended["error"]
+    ended = await exporter.get(str(export_id))
+    assert (ended["status"], ended["error"]) == ("FAILED", f"The project {project} does not exist any more.")
+    assert await exporter.keys() == []
     refused = await exporter.client.post(
         BASE,
         json={
@@ -65,3 +80,19 @@ async def test_a_project_deleted_before_it_was_planned_fails_with_the_reason(exp
         },
     )
     assert refused.status_code == 404
+
+
+def _of(project: UUID, destination: UUID, export_id: UUID) -> NewExport:
+    return NewExport(
+        id=export_id,
+        destination_id=destination,
+        session_id=project,
+        all_experiments=False,
+        start_time=DAY,
+        end_time=END,
+        filter=None,
+        format_version="v2_beta",
+        compression="zstandard",
+        interval_hours=None,
+        export_fields=None,
+    )

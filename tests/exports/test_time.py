@@ -20,8 +20,10 @@ from workflows.messages import names
 from workflows.messages.export import (
     EXPORT_WORKFLOW,
     ExportInput,
+    ExportPolicy,
     RunExport,
     RunExportResult,
+    Written,
 )
 from workflows.messages.export_schedule import (
     BACKFILL_WORKFLOW,
@@ -96,6 +98,13 @@ async def test_an_export_may_wait_for_its_bucket_for_almost_72_hours() -> None:
         await environment.sleep(timedelta(hours=71))
         assert await handle.result() == "COMPLETED"
         assert await duration(handle) >= timedelta(hours=70)
+
+
+def test_what_is_done_is_carried_over_to_the_next_run_of_the_workflow() -> None:
+    """Continue-as-new: whoever watches sees counts go on, not start again."""
+    given = ExportInput("t", "e", ExportPolicy(), 5.0, 3, 9, 100, Written(rows=70, bytes=800, files=4))
+
+    assert ExportWorkflow(given)._carried_over(5.0) == given
 
 
 async def test_windows_are_spawned_when_they_come_due_for_a_week() -> None:

@@ -42,6 +42,15 @@ class ExportPolicy:
 
 
 @dataclass(frozen=True)
+class Written:
+    """What the finished runs of an export have written, for whoever watches the workflow."""
+
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True)
 class ExportInput:
     """Start of an export's workflow; after continue-as-new it carries on from the runs that are left."""
 
@@ -52,6 +61,8 @@ class ExportInput:
     deadline: float | None = None
     finished_runs: int = 0
     planned_runs: int | None = None
+    planned_rows: int = 0
+    written: Written = field(default_factory=Written)
 
 
 @dataclass(frozen=True)
