@@ -66,11 +66,9 @@ def _answers(page: Page) -> Locator:
 
 async def _ask(page: Page, text: str) -> None:
     """Send a message; when it is shown, the page takes itself for running, for however short a time."""
-    asked = page.get_by_role("article", name="You")
-    before = await asked.count()
     await _field(page).fill(text)
     await page.keyboard.press("Enter")
-    await expect(asked).to_have_count(before + 1)
+    await expect(page.get_by_role("article", name="You").filter(has_text=text).last).to_be_visible()
 
 
 async def _settled(page: Page) -> None:

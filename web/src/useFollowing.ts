@@ -16,10 +16,12 @@ interface Following {
   ownRun: RefObject<string | null>;
   /** Whether this page has answered a question, which begins a run whose id it is not told. */
   answering: RefObject<boolean>;
+  /** Whether the stream says that the page's run failed. */
+  failed: boolean;
   onReload: () => void;
 }
 
-export function useFollowing({ activity, isLoading, ownRun, answering, onReload }: Following): void {
+export function useFollowing({ activity, isLoading, ownRun, answering, failed, onReload }: Following): void {
   const known = useRef<string | null | undefined>(undefined);
   const missed = useRef(0);
   useEffect(() => {
@@ -31,8 +33,10 @@ export function useFollowing({ activity, isLoading, ownRun, answering, onReload 
     const isMissed = missed.current >= MISSED_ANSWERS;
     if (isNew) answering.current = false;
     known.current = runId;
-    if (!runId || isOwn || !(isNew || isMissed) || followed.has(runId)) return;
+    // The stream took the replayed end of an older run for that of this one, and dropped what it showed.
+    const isMisled = failed && !isLoading && runId === ownRun.current && activity.runStatus === "success";
+    if (!runId || followed.has(runId) || !(isMisled || (!isOwn && (isNew || isMissed)))) return;
     followed.add(runId);
     onReload();
-  }, [activity, isLoading, ownRun, answering, onReload]);
+  }, [activity, isLoading, ownRun, answering, failed, onReload]);
 }

@@ -60,7 +60,7 @@ export function Conversation({ threadId, onCreated, onChanged, onReload }: Props
   const subagents = [...stream.subagents.values()];
   const subagent = subagents.find((item) => item.id === viewed);
 
-  useFollowing({ activity, isLoading, ownRun, answering, onReload });
+  useFollowing({ activity, isLoading, ownRun, answering, failed: Boolean(stream.error), onReload });
   useEffect(() => {
     if (isLoading) return;
     refreshActivity();
