@@ -41,9 +41,10 @@ async def watched(
         yield watch
         return
     watcher_id = uuid4()
-    await _begin(services, scope, watcher_id, run_id)
     renewing = asyncio.create_task(_keep_renewing(services, scope, watcher_id, run_id))
     try:
+        # A client may go in this very moment.
+        await _begin(services, scope, watcher_id, run_id)
         yield watch
     finally:
         renewing.cancel()
@@ -79,5 +80,7 @@ async def _leave(
     if gone:
         with contextlib.suppress(NotFoundError):
             await cancel_runs(services, scope, CancelAction.INTERRUPT, thread_id=thread_id, run_ids=[run_id])
-    async with services.database.connection() as connection:
-        await RunWatchers(connection, scope).remove(watcher_id)
+    async with services.database.transaction() as connection:
+        watchers = RunWatchers(connection, scope)
+        await watchers.remove(watcher_id)
+        await watchers.remove(run_id)
