@@ -248,6 +248,7 @@ async def test_approval_is_asked_for_and_survives_a_reload(page: Page) -> None:
     await page.get_by_role("button", name="Approve").click()
     await expect(_answers(page).last).to_contain_text("Published the note")
     await expect(prompt).to_have_count(0)
+    await _settled(page)
     await _ask(page, "hello")
     await _settled(page)
     await expect(prompt).to_have_count(0)
