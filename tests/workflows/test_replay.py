@@ -25,7 +25,9 @@ async def test_recorded_history_replays(path: Path, caplog: pytest.LogCaptureFix
     history = WorkflowHistory.from_json(path.stem, path.read_text())
     await Replayer(workflows=WORKFLOWS).replay_workflow(history)
     gc.collect()
-    assert "never retrieved" not in caplog.text, "a task of the workflow failed and nobody looked at its result"
+    assert "never retrieved" not in caplog.text, (
+        "a task of the workflow failed and nobody looked at its result"
+    )
 
 
 def test_every_workflow_has_a_recorded_history() -> None:
