@@ -43,7 +43,7 @@ class PipelineSizes:
     """Bounds of what an export run holds in memory, and of the files it writes."""
 
     batch_bytes: int = 2 * 1024 * 1024
-    row_group_bytes: int = 8 * 1024 * 1024
+    row_group_bytes: int = 16 * 1024 * 1024
     part_bytes: int = 6 * 1024 * 1024
     file_bytes: int = 256 * 1024 * 1024
 

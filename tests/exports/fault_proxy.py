@@ -48,7 +48,19 @@ class Delay:
     seconds: float
 
 
-Fault = Refuse | Drop | Delay | None
+@dataclass(frozen=True)
+class Hold:
+    """Forward once `released` is set."""
+
+    released: asyncio.Event
+
+
+@dataclass(frozen=True)
+class Accept:
+    """Answer with 200, and forward nothing."""
+
+
+Fault = Refuse | Drop | Delay | Hold | Accept | None
 
 
 @dataclass
@@ -101,8 +113,14 @@ async def _handle(
             writer.write(_error(status, code))
             await writer.drain()
             return
+        case Accept():
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            await writer.drain()
+            return
         case Delay(seconds):
             await asyncio.sleep(seconds)
+        case Hold(released):
+            await released.wait()
     up_reader, up_writer = await asyncio.open_connection(host, port)
     try:
         up_writer.write("\r\n".join([lines[0], *headers, "Connection: close", "", ""]).encode("latin-1"))

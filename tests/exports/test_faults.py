@@ -12,7 +12,17 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.exports.conftest import BASE, Exporter
-from tests.exports.fault_proxy import Delay, Drop, Fault, FaultProxy, Refuse, Request, fault_proxy
+from tests.exports.fault_proxy import (
+    Accept,
+    Delay,
+    Drop,
+    Fault,
+    FaultProxy,
+    Hold,
+    Refuse,
+    Request,
+    fault_proxy,
+)
 from tests.exports.seeding import DAY, add_runs, stored_ids
 from tests.exports.waiting import until
 
@@ -142,6 +152,34 @@ async def test_revoked_credentials_end_the_export_at_once(large: Large, code: st
 
     await large.require_failed(export_id, reason)
     assert await large.exporter.open_uploads() == []
+
+
+async def test_credentials_rotated_while_a_file_is_written_are_those_of_later_runs(large: Large) -> None:
+    """The file goes on with the old ones. The new ones are good for the check and the manifest only, by the proxy."""
+    released = asyncio.Event()
+
+    def rule(request: Request) -> Fault:
+        if "/tmp/" in request.target or "/manifests/" in request.target:
+            return Accept()
+        return Hold(released) if (request.part_number or 0) >= 3 else None
+
+    large.proxy.rule = rule
+    export_id = await large.start()
+    await until(lambda: _has_sent(large.proxy, 3))
+    destination = (await large.exporter.get(export_id))["bulk_export_destination_id"]
+    rotated = await large.exporter.client.patch(
+        f"{BASE}/destinations/{destination}",
+        json={"credentials": {"access_key_id": "rotated", "secret_access_key": "rotated"}},
+    )
+    released.set()
+
+    assert rotated.status_code == 200, rotated.text
+    await large.require_complete(export_id)
+    assert await _errors(large.exporter, export_id) == {}
+    later = await large.exporter.create(destination, DAY, END, session_id=str(large.project))
+    ended = await large.exporter.wait(later["id"])
+    assert ended["status"] == "FAILED", ended
+    assert "access key ID you provided does not exist" in ended["error"]
 
 
 async def test_a_bucket_that_is_deleted_ends_the_export_at_once(large: Large) -> None:
