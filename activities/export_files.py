@@ -22,7 +22,7 @@ class Ledger(Protocol):
 async def write_files(
     pieces: AsyncIterator[Part | FileEnd], bucket: Bucket, folder: str, first_number: int, ledger: Ledger
 ) -> None:
-    """Upload each file as `<folder>/runs-<number>.parquet`; a file of one part is put at once.
+    """Upload each file as `<folder>/runs-<number>.parquet`.
 
     Whatever goes wrong, the upload that was open is aborted as far as the bucket can be reached.
 
@@ -50,32 +50,30 @@ def _key(folder: str, number: int) -> str:
 
 
 class _Upload:
-    """One file. The first part is held back: most files have no other."""
+    """One file.
+
+    In parts even if it has only one: a newer attempt can abort an upload, but could not stop a single `PUT` that a
+    stalled attempt sends late, over the newer file.
+    """
 
     def __init__(self, bucket: Bucket, key: str, ledger: Ledger) -> None:
         self._bucket = bucket
         self._key = key
         self._ledger = ledger
-        self._held: bytes | None = None
         self._upload_id: str | None = None
         self._number = 0
         self._sending: set[asyncio.Task[dict[str, Any]]] = set()
         self._sent: list[dict[str, Any]] = []
 
     async def add(self, body: bytes) -> None:
-        if self._upload_id is None and self._held is None:
-            self._held = body
-            return
         if self._upload_id is None:
             self._upload_id = await self._bucket.create_upload(self._key)
             # From here on a newer attempt can find it, and abort it so that it can never appear.
             await self._ledger.note_upload(PendingUpload(self._key, self._upload_id))
-        if self._held is not None:
-            held, self._held = self._held, None
-            await self._send(held)
         await self._send(body)
 
     async def finish(self, end: FileEnd) -> None:
+        assert self._upload_id is not None, "a file has a part"
         file = ExportedFile(
             key=self._bucket.destination.display(self._key),
             rows=end.rows,
@@ -86,12 +84,9 @@ class _Upload:
         )
         cursor = f"{end.cursor.time.isoformat()} {end.cursor.id}"
         await self._ledger.note_upload(PendingUpload(self._key, self._upload_id, end.rows, cursor))
-        if self._upload_id is None:
-            await self._bucket.put(self._key, self._held or b"")
-        else:
-            await self._collect(until_free=0)
-            await self._bucket.complete_upload(self._key, self._upload_id, self._sent)
-            self._upload_id = None
+        await self._collect(until_free=0)
+        await self._bucket.complete_upload(self._key, self._upload_id, self._sent)
+        self._upload_id = None
         await self._ledger.add_file(file, end.cursor)
 
     async def abort(self) -> None:
