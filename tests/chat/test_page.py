@@ -233,7 +233,7 @@ async def test_switching_threads_and_deleting_one(page: Page, chat_stack: Stack)
     await conversations.get_by_role("button", name="Delete", exact=True).click()
     await expect(second).to_have_count(0)
     await expect(first).to_be_visible()
-    assert page.url == f"{chat_stack.api_url}/chat"
+    await expect(page).to_have_url(f"{chat_stack.api_url}/chat")
     await page.reload()
     await expect(first).to_be_visible()
     await expect(second).to_have_count(0)
