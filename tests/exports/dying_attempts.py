@@ -24,9 +24,9 @@ from workflows.messages.export import ExportRef, RunExport
 
 _DIED = 9
 _MAX_ATTEMPTS = 400
-# Small files of three parts each; a part has 5 MiB at least.
+# Small files of two parts each; a part has 5 MiB at least.
 _MB = 1024 * 1024
-SIZES = PipelineSizes(batch_bytes=_MB, row_group_bytes=_MB, part_bytes=5 * _MB, file_bytes=11 * _MB)
+SIZES = PipelineSizes(batch_bytes=_MB, row_group_bytes=_MB, part_bytes=5 * _MB, file_bytes=6 * _MB)
 
 
 class Steps:

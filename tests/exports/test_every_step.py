@@ -15,7 +15,7 @@ from tests.exports.seeding import DAY, add_runs, stored_ids
 from tests.stacks import REPOSITORY
 
 END = DAY + timedelta(days=1)
-ROWS = 8_000
+ROWS = 4_200
 
 
 async def test_dying_at_every_step_costs_no_row(exporter: Exporter) -> None:

@@ -144,7 +144,7 @@ def _stored(row: Row) -> dict[str, Any]:
 
 @given(text=expressions)
 @settings(
-    max_examples=400,
+    max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -135,7 +135,7 @@ def deliveries(draw: st.DrawFn) -> tuple[Tree, list[list[Operation]]]:
 
 
 @given(delivery=deliveries())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_split_order_and_repetition_gives_the_same_tree(
     stack: Stack, tenant_id: UUID, delivery: tuple[Tree, list[list[Operation]]]
 ) -> None:
