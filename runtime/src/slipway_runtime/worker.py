@@ -1,6 +1,7 @@
 """The revision worker: one process, one revision, its queues."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -28,12 +29,13 @@ from slipway_runtime.pools import HomePool, Pool, open_pool
 from slipway_runtime.project import Project, read_project
 from slipway_runtime.state_update import StateActivities
 from slipway_runtime.store import Stores
-from slipway_runtime.user_loop import UserLoop
+from slipway_runtime.user_loop import UserCodeStuckError, UserLoop
 
 log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 _TRACE_FLUSH_SECONDS = 5.0
+_CLOSE_SECONDS = 2.0
 _THREADS_PER_RUN = 8
 
 
@@ -59,9 +61,10 @@ async def serve(environment: WorkerEnvironment) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     user_loop = UserLoop(environment.slots * _THREADS_PER_RUN)
     user_loop.start()
+    # Before any code of the project: an import that never ends blocks that loop, and must not keep us from ending.
+    user_pool = await user_loop.run(_opened_pool(environment))
     loading = asyncio.create_task(_load(environment, user_loop))
     client = await _connect()
-    user_pool = await user_loop.run(_opened_pool(environment))
     pool = await _opened_pool(environment)
     home = HomePool(pool, asyncio.get_running_loop())
 
@@ -87,7 +90,9 @@ async def serve(environment: WorkerEnvironment) -> int:
         stop.set()
         await runs
     await pool.close()
-    await user_loop.run(user_pool.close())
+    with contextlib.suppress(TimeoutError, UserCodeStuckError):
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await user_loop.run(user_pool.close())
     return 0
 
 
