@@ -88,7 +88,7 @@ def kinds(seeded: Seeded) -> list[Kind]:
         # Joined from either side, whichever the planner thinks is less.
         Kind("trace filter, one in two",
              runs(trace_filter=staging, filter='eq(run_type, "llm")'),
-             by_trace, 2 * RUNS_PER_TRACE * traces),
+             (*by_trace, *metadata), 2 * RUNS_PER_TRACE * traces),
         Kind("trace filter, one in a thousand", runs(trace_filter=_pair("customer", customer)),
              metadata, 2 * RUNS_PER_TRACE * (traces // 1_000 + 1) + page),
         Kind("tree filter", runs(is_root=True, tree_filter='eq(run_type, "tool")'),

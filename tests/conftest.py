@@ -6,10 +6,12 @@ Fixtures
 - `database`       storage.database.Database on the shared stack
 - `temporal_client` a Temporal client of the shared stack
 - `private_stack`  starts a stack of the test's own
+- `killable_stack` a stack whose servers tests may stop and kill, one after another
 
-Tests which stop or kill shared processes would disturb others: they take a `private_stack`. Tests that may only kill
-what restarts by itself at once, on the shared stack, are marked `@pytest.mark.xdist_group("kills-shared")` and run
-one after another; run with `--dist loadgroup`.
+Tests which stop or kill shared processes would disturb others: they take the `killable_stack`, marked `@KILLS`, which
+puts them all onto one of pytest's workers, or, if they need settings of their own, a `private_stack`. Tests that may
+only kill what restarts by itself at once, on the shared stack, are marked `@pytest.mark.xdist_group("kills-shared")`
+and run one after another; run with `--dist loadgroup`.
 """
 
 import fcntl
@@ -95,6 +97,16 @@ def private_stack() -> Iterator[Callable[..., Stack]]:
     """Starts a stack of the test's own: `private_stack(SLIPWAY_LOG_LEVEL="DEBUG")`; ended with the test."""
     with ExitStack() as running:
         yield lambda **settings: running.enter_context(running_stack(**settings))
+
+
+# Marks tests that take `killable_stack`: elsewhere they would start a second one.
+KILLS = pytest.mark.xdist_group("killable-stack")
+
+
+@pytest.fixture(scope="session")
+def killable_stack() -> Iterator[Stack]:
+    with running_stack(SLIPWAY_SWEEP_INTERVAL_SECONDS="2") as stack:
+        yield stack
 
 
 @pytest.fixture(scope="session")

@@ -18,13 +18,14 @@ from langgraph_sdk.client import LangGraphClient
 from temporalio.client import Client
 
 from storage.database import Database
+from tests.conftest import KILLS
 from tests.runtime.harness import eventually
 from tests.served import Served
 from tests.stacks import Stack
 from workflows.messages import names
 from workflows.messages.cron import Firing
 
-pytestmark = [pytest.mark.xdist_group("kills-platform-worker"), pytest.mark.timeout(400)]
+pytestmark = [KILLS, pytest.mark.timeout(400)]
 
 PROJECT = Path(__file__).parent / "project"
 YEARLY = "0 0 1 1 *"
@@ -93,8 +94,8 @@ async def holding(served: Served, lock: str, row_id: str) -> AsyncIterator[Calla
         await holder.rollback()
 
 
-async def test_what_was_under_way_is_done_exactly_once(private_stack: Callable[..., Stack]) -> None:
-    stack = private_stack()
+async def test_what_was_under_way_is_done_exactly_once(killable_stack: Stack) -> None:
+    stack = killable_stack
     async with serving(stack) as (served, sdk), receiving() as receiver:
         told = await _thread_with_run(sdk, receiver.url)
         uncommitted, committed = await _cron(sdk, "a"), await _cron(sdk, "b")

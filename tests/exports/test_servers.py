@@ -1,14 +1,14 @@
 """The servers that exports rest on go away and come back."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from temporalio.client import Client
 
 from storage.database import Database
-from tests.conftest import new_workspace
+from tests.conftest import KILLS, new_workspace
 from tests.exports.conftest import BASE, Exporter, open_exporter
 from tests.exports.fault_proxy import Delay, fault_proxy
 from tests.exports.scheduling import create_frequent_schedule, moment, spawned, wait_spawned
@@ -19,9 +19,12 @@ from tests.stacks import Stack
 END = DAY + timedelta(days=1)
 
 
+pytestmark = KILLS
+
+
 @pytest.fixture
-async def own(private_stack: Callable[..., Stack]) -> AsyncIterator[Exporter]:
-    stack = private_stack()
+async def own(killable_stack: Stack) -> AsyncIterator[Exporter]:
+    stack = killable_stack
     async with (
         Database(stack.database_url, 4) as database,
         new_workspace(stack, database) as workspace,

@@ -16,6 +16,7 @@ import pytest
 import s3fs
 
 from stack.processes import descendants, is_alive
+from tests.conftest import KILLS
 from tests.stacks import (
     END_SECONDS,
     REPOSITORY,
@@ -24,7 +25,6 @@ from tests.stacks import (
     free_port_environment,
     launch,
     make_home,
-    running_stack,
     wait_ready,
     wait_until,
 )
@@ -143,37 +143,31 @@ def test_a_second_up_on_the_same_home_is_refused(stack: Stack) -> None:
     assert stack.status()["ready"] is True
 
 
-@pytest.mark.xdist_group("killed-stack")
+@KILLS
 @pytest.mark.parametrize("name", sorted(PROCESSES))
-def test_a_killed_process_is_started_again(killed_stack: Stack, name: str) -> None:
-    old = killed_stack.kill(name)
-    killed_stack.wait_restarted(name, old)
-    assert killed_stack.process(name)["restarts"] >= 1
-    wait_until(lambda: killed_stack.status()["ready"], 60, "the stack to be ready again")
+def test_a_killed_process_is_started_again(killable_stack: Stack, name: str) -> None:
+    old = killable_stack.kill(name)
+    killable_stack.wait_restarted(name, old)
+    assert killable_stack.process(name)["restarts"] >= 1
+    wait_until(lambda: killable_stack.status()["ready"], 60, "the stack to be ready again")
 
 
-@pytest.fixture(scope="module")
-def killed_stack() -> Iterator[Stack]:
-    with running_stack() as stack:
-        yield stack
-
-
-@pytest.mark.xdist_group("killed-stack")
-def test_a_crash_is_reported(killed_stack: Stack) -> None:
-    old = killed_stack.kill("api")
-    killed_stack.wait_restarted("api", old)
-    output = killed_stack.home.with_name(killed_stack.home.name + ".up.log").read_text()
+@KILLS
+def test_a_crash_is_reported(killable_stack: Stack) -> None:
+    old = killable_stack.kill("api")
+    killable_stack.wait_restarted("api", old)
+    output = killable_stack.home.with_name(killable_stack.home.name + ".up.log").read_text()
     assert "process_ended" in output
     assert "SIGKILL" in output
 
 
-@pytest.mark.xdist_group("killed-stack")
-def test_a_stopped_process_stays_down_until_it_is_started(killed_stack: Stack) -> None:
-    killed_stack.stop("worker-listener")
-    assert killed_stack.process("worker-listener")["status"] == "stopped"
-    assert killed_stack.slipway("status", "--json").returncode == 1
-    killed_stack.start("worker-listener")
-    assert killed_stack.slipway("status", "--json").returncode == 0
+@KILLS
+def test_a_stopped_process_stays_down_until_it_is_started(killable_stack: Stack) -> None:
+    killable_stack.stop("worker-listener")
+    assert killable_stack.process("worker-listener")["status"] == "stopped"
+    assert killable_stack.slipway("status", "--json").returncode == 1
+    killable_stack.start("worker-listener")
+    assert killable_stack.slipway("status", "--json").returncode == 0
 
 
 def test_secrets_are_readable_by_their_owner_only(stack: Stack) -> None:

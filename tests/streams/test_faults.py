@@ -13,8 +13,9 @@ from psycopg_pool import PoolTimeout
 from temporalio.client import Client
 
 from storage.database import Database
+from tests.conftest import KILLS
 from tests.runtime.harness import eventually
-from tests.stacks import Stack, running_stack
+from tests.stacks import Stack
 from tests.streams.conftest import Frame, Served, frames_of, served
 from tests.streams.protocol_client import (
     ALL_CHANNELS,
@@ -110,19 +111,19 @@ async def test_a_classic_stream_goes_on_when_its_worker_is_killed(own_streaming:
     assert frames[-1]["data"] == {"status": "success"}
 
 
-@pytest.fixture(scope="module")
-async def on_private_stack() -> AsyncIterator[tuple[Stack, Served]]:
+@pytest.fixture
+async def killable(killable_stack: Stack) -> AsyncIterator[tuple[Stack, Served]]:
     """A deployment on a stack whose servers may be killed."""
-    with running_stack(SLIPWAY_SWEEP_INTERVAL_SECONDS="2") as stack:
-        async with Database(stack.database_url, 5) as database:
-            client = await Client.connect(stack.temporal_address)
-            async with served(stack, database, client) as deployment:
-                await deployment.serve()
-                yield stack, deployment
+    async with Database(killable_stack.database_url, 5) as database:
+        client = await Client.connect(killable_stack.temporal_address)
+        async with served(killable_stack, database, client) as deployment:
+            await deployment.serve()
+            yield killable_stack, deployment
 
 
-async def test_readers_lose_nothing_when_the_api_is_killed(on_private_stack: tuple[Stack, Served]) -> None:
-    stack, deployment = on_private_stack
+@KILLS
+async def test_readers_lose_nothing_when_the_api_is_killed(killable: tuple[Stack, Served]) -> None:
+    stack, deployment = killable
     thread = await deployment.new_thread()
     body = {"assistant_id": "chunks", "input": {"count": 300, "every_seconds": 0.02}, "stream_mode": "custom"}
     run = (await deployment.http.post(f"/threads/{thread}/runs", json=body)).json()["run_id"]
@@ -153,10 +154,11 @@ async def test_readers_lose_nothing_when_the_api_is_killed(on_private_stack: tup
     assert not await deployment.rows("SELECT FROM run_watchers")
 
 
+@KILLS
 async def test_a_stream_goes_on_when_postgresql_and_temporal_are_killed(
-    on_private_stack: tuple[Stack, Served],
+    killable: tuple[Stack, Served],
 ) -> None:
-    stack, deployment = on_private_stack
+    stack, deployment = killable
     thread = str(uuid4())
     run = await start(deployment, thread, "steps", {"done": [], "seconds": 5.0})
     classic = asyncio.create_task(_read_classic(deployment, thread, run))
