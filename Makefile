@@ -2,7 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-WORKERS ?= 2
+# More than cores: many tests wait for servers that they have stopped.
+WORKERS ?= 3
 
 .PHONY: up setup test lint format page clean
 
