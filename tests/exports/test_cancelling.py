@@ -1,5 +1,6 @@
 """Cancelling, listing, and what is refused once an export has ended."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -7,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.exports.conftest import BASE, Exporter
+from tests.exports.fault_proxy import Delay, fault_proxy
 from tests.exports.seeding import DAY, add_runs
 from tests.exports.waiting import until
 
@@ -14,13 +16,16 @@ END = DAY + timedelta(days=3)
 
 
 @pytest.fixture
-async def big(exporter: Exporter) -> dict[str, Any]:
-    """An export that takes a few seconds."""
+async def big(exporter: Exporter) -> AsyncIterator[dict[str, Any]]:
+    """An export that takes some seconds, however fast the machine."""
     project = await exporter.project()
-    await add_runs(
-        exporter.database, exporter.tenant_id, project, 60_000, step=timedelta(seconds=4), width=3_000
-    )
-    return await exporter.create(await exporter.create_destination(), DAY, END, session_id=str(project))
+    await add_runs(exporter.database, exporter.tenant_id, project, 3_000, step=timedelta(seconds=80))
+    async with fault_proxy(exporter.stack.s3_endpoint_url) as proxy:
+        proxy.rule = lambda request: Delay(2.0) if request.writes_data else None
+        destination = await exporter.create_destination(config={"endpoint_url": proxy.url})
+        created = await exporter.create(destination, DAY, END, session_id=str(project))
+        yield created
+        await exporter.client.patch(f"{BASE}/{created['id']}", json={})
 
 
 async def test_a_cancelled_export_writes_no_more(exporter: Exporter, big: dict[str, Any]) -> None:
