@@ -105,7 +105,16 @@ KILLS = pytest.mark.xdist_group("killable-stack")
 
 @pytest.fixture(scope="session")
 def killable_stack() -> Iterator[Stack]:
-    with running_stack(SLIPWAY_SWEEP_INTERVAL_SECONDS="2") as stack:
+    """Short limits, small files and few slots, so that what dies has much left to do and is missed soon."""
+    settings = {
+        "SLIPWAY_SWEEP_INTERVAL_SECONDS": "2",
+        "SLIPWAY_PROBE_TIMEOUT_SECONDS": "45",
+        "SLIPWAY_DRAIN_SECONDS": "5",
+        "SLIPWAY_WORKER_SLOTS": "20",
+        "SLIPWAY_EXPORT_FILE_TARGET_BYTES": "3000000",
+        "SLIPWAY_EXPORT_WORKER_SLOTS": "2",
+    }
+    with running_stack(**settings) as stack:
         yield stack
 
 

@@ -1,19 +1,19 @@
 """Rollouts while parts of the platform die: the rollout goes on, nothing is lost, nothing is left behind.
 
-On a stack of this module's own, with short limits.
+On the stack whose servers may be killed, which has short limits.
 """
 
 import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from storage.database import Database
-from tests.conftest import Workspace, new_workspace
+from tests.conftest import KILLS, Workspace, new_workspace
 from tests.control_plane.processes import wait_for_workers, workers_of
 from tests.control_plane.projects import config, echo
 from tests.control_plane.steps import (
@@ -24,36 +24,26 @@ from tests.control_plane.steps import (
     unique,
     wait_for_status,
 )
-from tests.stacks import Stack, running_stack
+from tests.stacks import Stack
+
+pytestmark = KILLS
 
 _SLOW_IMPORT = "import time\ntime.sleep(3)\n"
 
 
-@pytest.fixture(scope="module")
-def own_stack() -> Iterator[Stack]:
-    settings = {
-        "SLIPWAY_PROBE_TIMEOUT_SECONDS": "45",
-        "SLIPWAY_DRAIN_SECONDS": "5",
-        "SLIPWAY_WORKER_SLOTS": "20",
-    }
-    with running_stack(**settings) as stack:
-        yield stack
-
-
 @pytest.fixture
-async def own_workspace(own_stack: Stack) -> AsyncIterator[Workspace]:
+async def own_workspace(killable_stack: Stack) -> AsyncIterator[Workspace]:
     async with (
-        Database(own_stack.database_url, 5) as database,
-        new_workspace(own_stack, database) as workspace,
+        Database(killable_stack.database_url, 5) as database,
+        new_workspace(killable_stack, database) as workspace,
     ):
         yield workspace
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("victim", ["worker-listener", "worker-platform"])
 @pytest.mark.parametrize("moment", ["CREATING", "BUILDING", "DEPLOYING"])
 async def test_a_rollout_survives_the_death_of_its_hands(
-    own_stack: Stack, own_workspace: Workspace, victim: str, moment: str
+    killable_stack: Stack, own_workspace: Workspace, moment: str
 ) -> None:
     client = own_workspace.client
     deployment = await create(client)
@@ -62,10 +52,11 @@ async def test_a_rollout_survives_the_death_of_its_hands(
     reached = ("BUILDING", "AWAITING_DEPLOY", "DEPLOYING") if moment == "BUILDING" else (moment,)
     if moment != "CREATING":
         await wait_for_status(client, deployment["id"], revision_id, reached)
-    old = own_stack.kill(victim)
+    killed = {name: killable_stack.kill(name) for name in ("worker-listener", "worker-platform")}
     found = await wait_for_status(client, deployment["id"], revision_id, seconds=180)
     assert found["status"] == "DEPLOYED", found
-    await asyncio.to_thread(own_stack.wait_restarted, victim, old)
+    for name, pid in killed.items():
+        await asyncio.to_thread(killable_stack.wait_restarted, name, pid)
     assert await ask(client, deployment["name"]) == "survived"
     assert len(workers_of(revision_id)) == 1
     await client.delete(f"/v2/deployments/{deployment['id']}")
@@ -87,7 +78,7 @@ async def test_a_project_that_hangs_on_import_fails_in_bounded_time(own_workspac
 
 @pytest.mark.timeout(300)
 async def test_a_killed_worker_is_started_again_and_none_outlives_the_listener(
-    own_stack: Stack, own_workspace: Workspace
+    killable_stack: Stack, own_workspace: Workspace
 ) -> None:
     client = own_workspace.client
     deployment = await create(client)
@@ -97,9 +88,9 @@ async def test_a_killed_worker_is_started_again_and_none_outlives_the_listener(
     await wait_for_workers(revision_id, lambda found: found not in ([], [worker]))
     assert await ask(client, deployment["name"]) == "again"
     [worker] = workers_of(revision_id)
-    await asyncio.to_thread(own_stack.stop, "worker-listener")
+    await asyncio.to_thread(killable_stack.stop, "worker-listener")
     await wait_for_workers(revision_id, lambda found: found == [])
-    await asyncio.to_thread(own_stack.start, "worker-listener")
+    await asyncio.to_thread(killable_stack.start, "worker-listener")
     assert await ask(client, deployment["name"]) == "again"
     await client.delete(f"/v2/deployments/{deployment['id']}")
     await wait_for_workers(revision_id, lambda found: found == [])
@@ -107,7 +98,7 @@ async def test_a_killed_worker_is_started_again_and_none_outlives_the_listener(
 
 @pytest.mark.timeout(600)
 async def test_500_runs_through_a_rollout_a_rollback_and_a_kill(
-    own_stack: Stack, own_workspace: Workspace
+    killable_stack: Stack, own_workspace: Workspace
 ) -> None:
     client = own_workspace.client
     name = unique("busy")
@@ -137,7 +128,7 @@ async def test_500_runs_through_a_rollout_a_rollback_and_a_kill(
     for worker in workers_of(second):
         os.kill(worker, signal.SIGKILL)
     await sending
-    statuses, revisions = await _finished(own_stack, deployment["id"], 500)
+    statuses, revisions = await _finished(killable_stack, deployment["id"], 500)
     assert statuses == {"success": 500} and revisions <= {first, second}
     for thread, _ in sent.items():
         state = (await client.get(f"/deployments/{name}/threads/{thread}/state")).json()

@@ -1,139 +1,131 @@
-"""A server goes away under a working stack, and comes back; then everything ends at once."""
+"""A server goes away under a working stack, and comes back; nothing of what was refused is stored."""
 
-import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx
 import pytest
 
-from stack.processes import descendants, is_alive
-from tests.stacks import Stack, running_stack, wait_until
+from storage.database import Database
+from tests.conftest import KILLS, Workspace, new_workspace
+from tests.control_plane.projects import ECHO, config
+from tests.control_plane.steps import create, creation, deploy, unique
+from tests.stacks import Stack
 
-pytestmark = [pytest.mark.xdist_group("outages"), pytest.mark.timeout(600)]
+pytestmark = [KILLS, pytest.mark.timeout(400)]
 
-
-@pytest.fixture(scope="module")
-def deployed() -> Iterator[Stack]:
-    """A stack of its own with the demo's deployment on it."""
-    with running_stack() as stack:
-        result = stack.slipway("demo", "--json", timeout_seconds=280)
-        assert result.returncode == 0, json.loads(result.stdout)["error"]
-        yield stack
+_ANSWERS = ECHO.replace("VERSION", "an answer")
 
 
 @pytest.fixture
-def agent(deployed: Stack) -> Iterator[httpx.Client]:
-    with httpx.Client(
-        base_url=f"{deployed.api_url}/deployments/demo",
-        headers={"X-Api-Key": deployed.api_key},
-        timeout=60.0,
-        trust_env=False,
-    ) as client:
-        yield client
+async def workspace(killable_stack: Stack) -> AsyncIterator[Workspace]:
+    async with (
+        Database(killable_stack.database_url, 2) as database,
+        new_workspace(killable_stack, database) as workspace,
+    ):
+        yield workspace
 
 
-def _create_run(agent: httpx.Client, thread_id: str, text: str) -> httpx.Response:
-    body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
-    return agent.post(f"/threads/{thread_id}/runs", json=body)
+@pytest.fixture
+async def agent(workspace: Workspace) -> AsyncIterator[str]:
+    """The path of a deployment that answers."""
+    deployment = await create(workspace.client)
+    await deploy(workspace.client, deployment["id"], {"agent.py": _ANSWERS, "langgraph.json": config()})
+    yield f"/deployments/{deployment['name']}"
+    await workspace.client.delete(f"/v2/deployments/{deployment['id']}")
 
 
-def test_without_temporal_the_api_answers_503_and_recovers_by_itself(
-    deployed: Stack, agent: httpx.Client
+async def test_without_temporal_the_api_answers_503_and_recovers_by_itself(
+    killable_stack: Stack, workspace: Workspace, agent: str
 ) -> None:
-    thread_id = agent.post("/threads", json={}).json()["thread_id"]
-    deployed.stop("temporal")
-    refused = _create_run(agent, thread_id, "lost")
-    assert refused.status_code == 503
-    assert int(refused.headers["Retry-After"]) >= 1
-    assert agent.get(f"/threads/{thread_id}").status_code == 200, "reads need no Temporal"
-    assert agent.get(f"/threads/{thread_id}/runs").json() == [], "a refused run is not stored"
-    assert httpx.get(f"{deployed.api_url}/readyz").status_code == 503
+    client = workspace.client
+    thread = f"{agent}/threads/{(await client.post(f'{agent}/threads', json={})).json()['thread_id']}"
+    killable_stack.stop("temporal")
+    _require_refused(await _create_run(client, thread, "lost"))
+    assert (await client.get(thread)).status_code == 200, "reads need no Temporal"
+    assert (await client.get(f"{thread}/runs")).json() == [], "a refused run is not stored"
+    assert (await client.get("/readyz")).status_code == 503
 
-    deployed.start("temporal")
-    wait_until(lambda: _create_run(agent, thread_id, "kept").status_code == 200, 60, "the API to accept runs")
-    run = agent.get(f"/threads/{thread_id}/runs").json()[0]
-    agent.get(f"/threads/{thread_id}/runs/{run['run_id']}/join")
-    state = agent.get(f"/threads/{thread_id}/state").json()
-    contents = [message["content"] for message in state["values"]["messages"]]
-    assert contents == ["kept", 'Answer 1: you said "kept".']
+    killable_stack.start("temporal")
+    await _until(lambda: _is_accepted(client, thread))
+    assert await _contents(client, thread) == ["kept", "an answer"]
 
 
-def test_without_temporal_the_control_plane_answers_503_and_stores_nothing(deployed: Stack) -> None:
-    with httpx.Client(
-        base_url=f"{deployed.api_url}/v2",
-        headers={"X-Api-Key": deployed.api_key},
-        timeout=60.0,
-        trust_env=False,
-    ) as client:
-        deployment = client.get("/deployments", params={"name_contains": "demo"}).json()["resources"][0]
-        path = f"/deployments/{deployment['id']}"
-        before = _records(client, path)
-        creation = {
-            "name": "refused",
-            "source": "internal_source",
-            "source_config": {},
-            "source_revision_config": {},
-            "secrets": [],
-        }
-        deployed.stop("temporal")
-        for method, address, body in (
-            ("POST", "/deployments", creation),
-            ("PATCH", path, {"secrets": [{"name": "TOKEN", "value": "refused"}]}),
-            ("POST", f"{path}/revisions", {}),
-            ("POST", f"{path}/revisions/{deployment['active_revision_id']}/redeploy", None),
-            ("DELETE", path, None),
-        ):
-            refused = client.request(method, address, json=body)
-            assert refused.status_code == 503, (method, address, refused.text)
-            assert int(refused.headers["Retry-After"]) >= 1
-        assert _records(client, path) == before, "reads work, and nothing was stored"
+async def test_without_temporal_the_control_plane_answers_503_and_stores_nothing(
+    killable_stack: Stack, workspace: Workspace, agent: str
+) -> None:
+    client = workspace.client
+    [deployment] = (await client.get("/v2/deployments")).json()["resources"]
+    path = f"/v2/deployments/{deployment['id']}"
+    before = await _records(client, path)
+    refused_name = unique("refused")
+    killable_stack.stop("temporal")
+    for method, address, body in (
+        ("POST", "/v2/deployments", creation(refused_name)),
+        ("PATCH", path, {"secrets": [{"name": "TOKEN", "value": "refused"}]}),
+        ("POST", f"{path}/revisions", {}),
+        ("POST", f"{path}/revisions/{deployment['active_revision_id']}/redeploy", None),
+        ("DELETE", path, None),
+    ):
+        _require_refused(await client.request(method, address, json=body))
+    assert await _records(client, path) == before, "reads work, and nothing was stored"
 
-        deployed.start("temporal")
-        wait_until(
-            lambda: client.post("/deployments", json=creation).status_code == 201,
-            60,
-            "the API to deploy again",
-        )
-        assert [found["name"] for found in _records(client, path)["deployments"]].count("refused") == 1
+    killable_stack.start("temporal")
+
+    async def is_created() -> bool:
+        return (await client.post("/v2/deployments", json=creation(refused_name))).status_code == 201
+
+    await _until(is_created)
+    names = [found["name"] for found in (await _records(client, path))["deployments"]]
+    assert names.count(refused_name) == 1
 
 
-def _records(client: httpx.Client, path: str) -> dict[str, list[dict[str, object]]]:
+async def test_without_postgresql_the_api_answers_503_and_recovers_by_itself(
+    killable_stack: Stack, workspace: Workspace, agent: str
+) -> None:
+    client = workspace.client
+    thread = f"{agent}/threads/{(await client.post(f'{agent}/threads', json={})).json()['thread_id']}"
+    killable_stack.stop("postgres")
+    _require_refused(await client.post(f"{agent}/threads", json={}))
+
+    killable_stack.start("postgres")
+    await _until(lambda: _is_accepted(client, thread))
+    assert await _contents(client, thread) == ["kept", "an answer"]
+
+
+def _require_refused(reply: httpx.Response) -> None:
+    assert reply.status_code == 503, (reply.request.method, reply.request.url, reply.text)
+    assert int(reply.headers["Retry-After"]) >= 1
+
+
+async def _create_run(client: httpx.AsyncClient, thread: str, text: str) -> httpx.Response:
+    body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
+    return await client.post(f"{thread}/runs", json=body)
+
+
+async def _is_accepted(client: httpx.AsyncClient, thread: str) -> bool:
+    return (await _create_run(client, thread, "kept")).status_code == 200
+
+
+async def _contents(client: httpx.AsyncClient, thread: str) -> list[str]:
+    """What the state says once its only run has ended."""
+    [run] = (await client.get(f"{thread}/runs")).json()
+    await client.get(f"{thread}/runs/{run['run_id']}/join")
+    state = (await client.get(f"{thread}/state")).json()
+    return [message["content"] for message in state["values"]["messages"]]
+
+
+async def _records(client: httpx.AsyncClient, path: str) -> dict[str, list[dict[str, object]]]:
     """What there is of deployments, and of the revisions of one."""
     return {
-        "deployments": client.get("/deployments").json()["resources"],
-        "revisions": client.get(f"{path}/revisions").json()["resources"],
+        "deployments": (await client.get("/v2/deployments")).json()["resources"],
+        "revisions": (await client.get(f"{path}/revisions")).json()["resources"],
     }
 
 
-def test_without_postgresql_the_api_answers_503_and_recovers_by_itself(
-    deployed: Stack, agent: httpx.Client
-) -> None:
-    thread_id = agent.post("/threads", json={}).json()["thread_id"]
-    deployed.stop("postgres")
-    refused = agent.post("/threads", json={})
-    assert refused.status_code == 503
-    assert int(refused.headers["Retry-After"]) >= 1
-
-    deployed.start("postgres")
-    wait_until(lambda: _create_run(agent, thread_id, "kept").status_code == 200, 60, "the API to accept runs")
-    run = agent.get(f"/threads/{thread_id}/runs").json()[0]
-    agent.get(f"/threads/{thread_id}/runs/{run['run_id']}/join")
-    assert agent.get(f"/threads/{thread_id}/runs/{run['run_id']}").json()["status"] == "success"
-
-
-def test_revision_workers_end_with_a_killed_supervisor(deployed: Stack) -> None:
-    """Last in this file: nothing of the stack is left after it."""
-    started = descendants(deployed.supervisor_pid)
-    commands = [_command(pid) for pid in started]
-    assert any("slipway_runtime" in command for command in commands), "a revision worker runs"
-    os.kill(deployed.supervisor_pid, 9)
-    wait_until(lambda: not any(is_alive(pid) for pid in started), 30, "every process to end")
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except FileNotFoundError:
-        return ""
+async def _until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, "the API does not recover"
+        await asyncio.sleep(0.1)

@@ -1,26 +1,27 @@
 """The platform worker dies in the middle of an export: it completes, no row twice, none missing."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
 from storage.database import Database
-from tests.conftest import new_workspace
+from tests.conftest import KILLS, new_workspace
 from tests.exports.conftest import Exporter, open_exporter
 from tests.exports.seeding import DAY, add_runs, stored_ids
 from tests.exports.waiting import until
 from tests.stacks import Stack
 
+pytestmark = KILLS
 END = DAY + timedelta(days=2)
 ROWS = 60_000
 
 
 @pytest.fixture
-async def slow_exporter(private_stack: Callable[..., Stack]) -> AsyncIterator[Exporter]:
-    """A stack of its own that rolls files early, so that an export has many."""
-    stack = private_stack(SLIPWAY_EXPORT_FILE_TARGET_BYTES="3000000", SLIPWAY_EXPORT_WORKER_SLOTS="2")
+async def slow_exporter(killable_stack: Stack) -> AsyncIterator[Exporter]:
+    """That stack rolls files early, so that an export has many."""
+    stack = killable_stack
     async with (
         Database(stack.database_url, 4) as database,
         new_workspace(stack, database) as workspace,

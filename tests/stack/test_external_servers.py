@@ -1,29 +1,34 @@
-"""Each embedded server is replaced by naming another one; here those of another stack."""
-
-from collections.abc import Callable
+"""Each embedded server is replaced by naming another one; here those of another stack, whose own parts rest."""
 
 import pytest
 
-from tests.stacks import Stack
+from tests.conftest import KILLS
+from tests.stacks import Stack, running_stack
 
 OURS = {"api", "worker-platform", "worker-listener"}
 
 
+@KILLS
 @pytest.mark.timeout(500)
-def test_named_servers_are_used_and_not_started(private_stack: Callable[..., Stack]) -> None:
-    provider = private_stack()
+def test_named_servers_are_used_and_not_started(killable_stack: Stack) -> None:
+    provider = killable_stack
+    settings = {
+        "TEMPORAL_ADDRESS": provider.temporal_address,
+        "DATABASE_URL": provider.database_url,
+        "SLIPWAY_S3_ENDPOINT_URL": provider.s3_endpoint_url,
+        "SLIPWAY_S3_ACCESS_KEY_ID": provider.s3_access_key_id,
+        "SLIPWAY_S3_SECRET_ACCESS_KEY": provider.s3_secret_access_key,
+    }
     for name in OURS:
         provider.stop(name)
-    stack = private_stack(
-        TEMPORAL_ADDRESS=provider.temporal_address,
-        DATABASE_URL=provider.database_url,
-        SLIPWAY_S3_ENDPOINT_URL=provider.s3_endpoint_url,
-        SLIPWAY_S3_ACCESS_KEY_ID=provider.s3_access_key_id,
-        SLIPWAY_S3_SECRET_ACCESS_KEY=provider.s3_secret_access_key,
-    )
-    status = stack.status()
-    assert status["ready"] is True
-    assert {process["name"] for process in status["processes"]} == OURS
-    assert status["addresses"]["temporal_address"] == provider.temporal_address
-    assert stack.tenant_id == provider.tenant_id, "the first workspace is the one that the database holds"
-    assert stack.api_key != provider.api_key, "each home has a key of its own"
+    try:
+        with running_stack(**settings) as stack:
+            status = stack.status()
+            assert status["ready"] is True
+            assert {process["name"] for process in status["processes"]} == OURS
+            assert status["addresses"]["temporal_address"] == provider.temporal_address
+            assert stack.tenant_id == provider.tenant_id, "the first workspace is that of the database"
+            assert stack.api_key != provider.api_key, "each home has a key of its own"
+    finally:
+        for name in OURS:
+            provider.start(name)

@@ -17,6 +17,9 @@ import s3fs
 
 from stack.processes import descendants, is_alive
 from tests.conftest import KILLS
+from tests.control_plane.processes import workers_of
+from tests.control_plane.projects import echo
+from tests.control_plane.steps import create, deploy
 from tests.stacks import (
     END_SECONDS,
     REPOSITORY,
@@ -49,34 +52,33 @@ def _status(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_second_start_finds_all_data_and_the_same_key(environment: dict[str, str]) -> None:
+def test_signals_end_everything_and_the_next_start_finds_all_data_and_the_same_key(
+    environment: dict[str, str],
+) -> None:
     first = launch(environment, while_pid=os.getpid())
     stack = wait_ready(environment, first)
-    client = _s3(stack)
-    client.pipe(f"{stack.bucket}/kept", b"bytes")
+    _s3(stack).pipe(f"{stack.bucket}/kept", b"bytes")
     with psycopg.connect(stack.database_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS value")
-    end(first.pid)
+    _end_by_signal(environment, first, signal.SIGINT)
 
     second = launch(environment, while_pid=os.getpid())
+    again = wait_ready(environment, second)
     try:
-        again = wait_ready(environment, second)
         assert (again.api_key, again.tenant_id) == (stack.api_key, stack.tenant_id)
         with psycopg.connect(again.database_url) as connection:
             assert connection.execute("SELECT value FROM kept").fetchone() == (42,)
         assert _s3(again).cat(f"{again.bucket}/kept") == b"bytes"
         screens = (Path(environment["SLIPWAY_HOME"] + ".up.log")).read_text()
         assert screens.count(stack.api_key) == 1, "the key is shown in clear at the first start only"
+        _end_by_signal(environment, second, signal.SIGTERM)
     finally:
         end(second.pid)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_everything_with_exit_code_0(
-    environment: dict[str, str], number: signal.Signals
+def _end_by_signal(
+    environment: dict[str, str], process: "subprocess.Popen[bytes]", number: signal.Signals
 ) -> None:
-    process = launch(environment, while_pid=os.getpid())
-    wait_ready(environment, process)
     started = descendants(process.pid)
     assert len(started) >= len(PROCESSES)
     process.send_signal(number)
@@ -85,10 +87,16 @@ def test_a_signal_ends_everything_with_exit_code_0(
     assert _status(environment).returncode == 1
 
 
-def test_nothing_survives_when_the_supervisor_is_killed(environment: dict[str, str]) -> None:
+async def test_nothing_survives_when_the_supervisor_is_killed(environment: dict[str, str]) -> None:
     process = launch(environment, while_pid=os.getpid())
-    wait_ready(environment, process)
+    stack = wait_ready(environment, process)
+    async with httpx.AsyncClient(
+        base_url=stack.api_url, headers={"X-Api-Key": stack.api_key}, timeout=60, trust_env=False
+    ) as client:
+        revision_id = await deploy(client, (await create(client))["id"], echo())
+    [worker] = workers_of(revision_id)
     started = descendants(process.pid)
+    assert worker in started
     process.kill()
     process.wait()
     wait_until(lambda: not any(is_alive(pid) for pid in started), 30, "all children to end")
