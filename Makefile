@@ -24,7 +24,7 @@ $(INSTALLED): uv.lock pyproject.toml runtime/pyproject.toml
 test: lint ## Everything that must hold
 	# Once again for a test that failed: hundreds of them wait for real servers on whatever machine this is. What was run
 	# again is counted in the last line; a test that needs it often is a defect.
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --reruns 1
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --reruns 1
 
 lint: setup ## Style and types
 	$(BIN)/ruff check .

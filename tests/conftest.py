@@ -8,10 +8,9 @@ Fixtures
 - `private_stack`  starts a stack of the test's own
 - `killable_stack` a stack whose servers tests may stop and kill, one after another
 
-Tests which stop or kill shared processes would disturb others: they take the `killable_stack`, marked `@KILLS`, which
-puts them all onto one of pytest's workers, or, if they need settings of their own, a `private_stack`. Tests that may
-only kill what restarts by itself at once, on the shared stack, are marked `@pytest.mark.xdist_group("kills-shared")`
-and run one after another; run with `--dist loadgroup`.
+Tests which stop or kill shared processes would disturb others: they take the `killable_stack`, one after another, or,
+if they need settings of their own, a `private_stack`. Run with `--dist loadgroup`: what belongs together is grouped
+here.
 """
 
 import fcntl
@@ -29,8 +28,19 @@ from temporalio.client import Client
 
 from storage.database import Database
 from storage.tenancy import create_key, create_tenant
-from tests.stacks import Stack, end, free_port_environment, launch, make_home, running_stack, wait_ready
+from tests.stacks import (
+    REPOSITORY,
+    Stack,
+    end,
+    free_port_environment,
+    launch,
+    make_home,
+    running_stack,
+    wait_ready,
+)
 
+# Fixtures that every worker which uses them would have to start for itself.
+_TOGETHER = ("killable_stack", "chat_stack", "api_process")
 _RENDEZVOUS = "SLIPWAY_TEST_RENDEZVOUS"
 
 
@@ -67,6 +77,26 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of a costly fixture run on one of pytest's workers, which sets it up once; else those of a module."""
+    for item in items:
+        used = getattr(item, "fixturenames", ())
+        module = str(item.path.relative_to(REPOSITORY))
+        group = next((name for name in _TOGETHER if name in used), module)
+        item.add_marker(pytest.mark.xdist_group(group))
+    # The longest groups first; the others in their order, which ends with short ones.
+    items.sort(key=lambda item: not set(_TOGETHER) & set(getattr(item, "fixturenames", ())))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Groups are what keeps tests apart that stop each other's servers: their absence must not go unseen."""
+    if getattr(session.config.option, "loadgroup", False):
+        loose = [item.nodeid for item in session.items if "@" not in item.nodeid]
+        if loose:
+            raise pytest.UsageError(f"xdist ignores the mark `xdist_group`: {loose[0]} is in no group.")
+
+
 @pytest.fixture(scope="session")
 def stack() -> Stack:
     """The shared stack: started by the first test that wants it, whichever worker runs that."""
@@ -97,10 +127,6 @@ def private_stack() -> Iterator[Callable[..., Stack]]:
     """Starts a stack of the test's own: `private_stack(SLIPWAY_LOG_LEVEL="DEBUG")`; ended with the test."""
     with ExitStack() as running:
         yield lambda **settings: running.enter_context(running_stack(**settings))
-
-
-# Marks tests that take `killable_stack`: elsewhere they would start a second one.
-KILLS = pytest.mark.xdist_group("killable-stack")
 
 
 @pytest.fixture(scope="session")

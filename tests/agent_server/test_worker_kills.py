@@ -18,14 +18,13 @@ from langgraph_sdk.client import LangGraphClient
 from temporalio.client import Client
 
 from storage.database import Database
-from tests.conftest import KILLS
 from tests.runtime.harness import eventually
 from tests.served import Served
 from tests.stacks import Stack
 from workflows.messages import names
 from workflows.messages.cron import Firing
 
-pytestmark = [KILLS, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 PROJECT = Path(__file__).parent / "project"
 YEARLY = "0 0 1 1 *"

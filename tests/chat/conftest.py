@@ -26,13 +26,6 @@ _ARGUMENTS = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests that use the stack of this folder run in one worker, one after another."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents and "chat_stack" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("chat"))
-
-
 @pytest.fixture(scope="session")
 def chat_stack() -> Iterator[Stack]:
     """A stack on which the chat's agent is deployed; local callers need no key.

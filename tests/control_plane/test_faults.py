@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from storage.database import Database
-from tests.conftest import KILLS, Workspace, new_workspace
+from tests.conftest import Workspace, new_workspace
 from tests.control_plane.processes import wait_for_workers, workers_of
 from tests.control_plane.projects import config, echo
 from tests.control_plane.steps import (
@@ -25,8 +25,6 @@ from tests.control_plane.steps import (
     wait_for_status,
 )
 from tests.stacks import Stack
-
-pytestmark = KILLS
 
 _SLOW_IMPORT = "import time\ntime.sleep(3)\n"
 

@@ -8,12 +8,12 @@ import httpx
 import pytest
 
 from storage.database import Database
-from tests.conftest import KILLS, Workspace, new_workspace
+from tests.conftest import Workspace, new_workspace
 from tests.control_plane.projects import ECHO, config
 from tests.control_plane.steps import create, creation, deploy, unique
 from tests.stacks import Stack
 
-pytestmark = [KILLS, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 _ANSWERS = ECHO.replace("VERSION", "an answer")
 

@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from storage.database import Database
-from tests.conftest import KILLS, new_workspace
+from tests.conftest import new_workspace
 from tests.exports.conftest import BASE, Exporter, open_exporter
 from tests.exports.fault_proxy import Delay, fault_proxy
 from tests.exports.scheduling import create_frequent_schedule, moment, spawned, wait_spawned
@@ -17,9 +17,6 @@ from tests.exports.waiting import until
 from tests.stacks import Stack
 
 END = DAY + timedelta(days=1)
-
-
-pytestmark = KILLS
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ from uuid import UUID
 import pytest
 
 from storage.database import Database
-from tests.conftest import KILLS, new_workspace
+from tests.conftest import new_workspace
 from tests.exports.conftest import Exporter, open_exporter
 from tests.exports.seeding import DAY, add_runs, stored_ids
 from tests.exports.waiting import until
 from tests.stacks import Stack
 
-pytestmark = KILLS
 END = DAY + timedelta(days=2)
 ROWS = 60_000
 

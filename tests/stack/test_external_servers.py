@@ -2,13 +2,11 @@
 
 import pytest
 
-from tests.conftest import KILLS
 from tests.stacks import Stack, running_stack
 
 OURS = {"api", "worker-platform", "worker-listener"}
 
 
-@KILLS
 @pytest.mark.timeout(500)
 def test_named_servers_are_used_and_not_started(killable_stack: Stack) -> None:
     provider = killable_stack

@@ -16,7 +16,6 @@ import pytest
 import s3fs
 
 from stack.processes import descendants, is_alive
-from tests.conftest import KILLS
 from tests.control_plane.processes import workers_of
 from tests.control_plane.projects import echo
 from tests.control_plane.steps import create, deploy
@@ -151,7 +150,6 @@ def test_a_second_up_on_the_same_home_is_refused(stack: Stack) -> None:
     assert stack.status()["ready"] is True
 
 
-@KILLS
 @pytest.mark.parametrize("name", sorted(PROCESSES))
 def test_a_killed_process_is_started_again(killable_stack: Stack, name: str) -> None:
     old = killable_stack.kill(name)
@@ -160,7 +158,6 @@ def test_a_killed_process_is_started_again(killable_stack: Stack, name: str) -> 
     wait_until(lambda: killable_stack.status()["ready"], 60, "the stack to be ready again")
 
 
-@KILLS
 def test_a_crash_is_reported(killable_stack: Stack) -> None:
     old = killable_stack.kill("api")
     killable_stack.wait_restarted("api", old)
@@ -169,7 +166,6 @@ def test_a_crash_is_reported(killable_stack: Stack) -> None:
     assert "SIGKILL" in output
 
 
-@KILLS
 def test_a_stopped_process_stays_down_until_it_is_started(killable_stack: Stack) -> None:
     killable_stack.stop("worker-listener")
     assert killable_stack.process("worker-listener")["status"] == "stopped"

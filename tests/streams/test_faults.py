@@ -13,7 +13,6 @@ from psycopg_pool import PoolTimeout
 from temporalio.client import Client
 
 from storage.database import Database
-from tests.conftest import KILLS
 from tests.runtime.harness import eventually
 from tests.stacks import Stack
 from tests.streams.conftest import Frame, Served, frames_of, served
@@ -121,7 +120,6 @@ async def killable(killable_stack: Stack) -> AsyncIterator[tuple[Stack, Served]]
             yield killable_stack, deployment
 
 
-@KILLS
 async def test_readers_lose_nothing_when_the_api_is_killed(killable: tuple[Stack, Served]) -> None:
     stack, deployment = killable
     thread = await deployment.new_thread()
@@ -154,7 +152,6 @@ async def test_readers_lose_nothing_when_the_api_is_killed(killable: tuple[Stack
     assert not await deployment.rows("SELECT FROM run_watchers")
 
 
-@KILLS
 async def test_a_stream_goes_on_when_postgresql_and_temporal_are_killed(
     killable: tuple[Stack, Served],
 ) -> None:

@@ -48,7 +48,6 @@ async def api_process(stack: Stack, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 async def api(api_process: ApiProcess, workspace: Workspace) -> AsyncIterator[OwnApi]:
-    """Modules that use it are marked `xdist_group("own-api")`, so that they share one process."""
     await api_process.ensure_running()
     headers = {"X-Api-Key": workspace.api_key}
     async with httpx.AsyncClient(

@@ -12,8 +12,6 @@ import zstandard
 from tests.traces.own_api import OwnApi
 from tests.traces.wire import BOUNDARY, MULTIPART, json_part, multipart, root_run
 
-pytestmark = pytest.mark.xdist_group("own-api")
-
 MB = 1024 * 1024
 # The limit of a decompressed body is 100 MB, of which there may be two copies for a moment.
 MAX_GROWTH_BYTES = 450 * MB

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
-import pytest
 from langsmith import Client
 
 from storage.database import Connection, Database
@@ -14,8 +13,6 @@ from tests.conftest import Workspace
 from tests.runtime.harness import eventually
 from tests.traces.own_api import HELD_BYTES, OwnApi
 from tests.traces.wire import MULTIPART, json_part, multipart, root_run
-
-pytestmark = pytest.mark.xdist_group("own-api")
 
 
 async def stored(database: Database, workspace: Workspace) -> dict[UUID, int]:

@@ -24,8 +24,6 @@ from tests.traces.own_api import OwnApi
 from tests.traces.wire import MULTIPART, json_part, multipart, root_run
 from workflows.messages.trace_retention import TraceRetention, TraceRetentionBatch
 
-pytestmark = pytest.mark.xdist_group("own-api")
-
 Query = Callable[..., Any]
 
 
