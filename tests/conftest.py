@@ -24,6 +24,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from pytest import TerminalReporter
 from temporalio.client import Client
 
 from storage.database import Database
@@ -95,6 +96,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         loose = [item.nodeid for item in session.items if "@" not in item.nodeid]
         if loose:
             raise pytest.UsageError(f"xdist ignores the mark `xdist_group`: {loose[0]} is in no group.")
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Why tests were run again: each is a defect of the test or of what it tests."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.section(f"run again: {report.nodeid} ({report.when})")
+        terminalreporter.line(report.longreprtext[-3000:])
 
 
 @pytest.fixture(scope="session")
