@@ -56,13 +56,14 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(
         BodyLimitMiddleware, limit_bytes=settings.max_request_body_bytes, exempt=(UPLOADS_PATH,)
     )
+    # Routes are tried one after another, at a millisecond for all of them: those of runs and of traces come first.
+    app.mount("/deployments/{deployment_name}", agent_server)
+    app.include_router(traces_router())
     app.include_router(docs_router("Slipway"))
     app.include_router(operators_router)
     app.include_router(control_plane_router())
     app.include_router(exports_router)
-    app.include_router(traces_router())
     install_chat(app, agent_server)
-    app.mount("/deployments/{deployment_name}", agent_server)
     return app
 
 

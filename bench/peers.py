@@ -95,7 +95,7 @@ async def main() -> None:
     options = parser.parse_args()
     settings = load_settings()
     with ExitStack() as running, tempfile.TemporaryDirectory(prefix="bench-peers-") as temporary:
-        servers = [await _slipway(settings)]
+        servers = [await slipway(settings)]
         servers.append(running.enter_context(development_server(Path(temporary) / "dev")))
         if options.aegra_database:
             peer = aegra(Path(temporary) / "aegra", options.aegra_database)
@@ -114,7 +114,7 @@ async def main() -> None:
         _table([server.name for server in servers], measured)
 
 
-async def _slipway(settings: Settings) -> Server:
+async def slipway(settings: Settings) -> Server:
     key = (settings.home / API_KEY_FILE).read_text().strip()
     async with httpx.AsyncClient(
         base_url=settings.api_url, headers={"X-Api-Key": key}, timeout=60, trust_env=False

@@ -33,11 +33,13 @@ from api.traces.v2.runs import router as v2_runs_router
 from api.traces.v2.threads import router as v2_threads_router
 from api.traces.v2.traces import router as v2_traces_router
 
-PREFIXES = ("/api/v1", "/api", "")
+DOCUMENTED_PREFIX = "/api/v1"
+# Tried in this order: SDKs that are told the address of the installation send to its root.
+PREFIXES = ("", DOCUMENTED_PREFIX, "/api")
 _AREAS = (
     not_offered_router,  # first: some of its addresses look like an id
+    ingest_router,  # nothing else is asked for as often
     info_router,
-    ingest_router,
     otel_router,
     run_stats_router,
     run_groups_router,
@@ -74,7 +76,7 @@ def traces_router() -> APIRouter:
     router = APIRouter()
     for prefix in PREFIXES:
         for area in _AREAS:
-            router.include_router(area, prefix=prefix, include_in_schema=prefix == PREFIXES[0])
+            router.include_router(area, prefix=prefix, include_in_schema=prefix == DOCUMENTED_PREFIX)
     for area in _V2_AREAS:
         router.include_router(area, prefix="/api/v2")
     for prefix in _PLATFORM_PREFIXES:
