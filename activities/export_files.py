@@ -8,7 +8,7 @@ from activities.export_parquet import FileEnd, Part
 from storage.export_runs import Cursor, ExportedFile, PendingUpload
 from storage.s3_upload import Bucket
 
-_PARTS_IN_FLIGHT = 2
+_PARTS_IN_FLIGHT = 3
 
 
 class Ledger(Protocol):

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-import queue
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import AbstractContextManager
@@ -21,46 +21,69 @@ class _StoppedError(Exception):
 
 
 class _Handover(Generic[T]):
-    """A bounded queue between two threads that ends with the producer's end or its error."""
+    """A queue between two threads, bounded by size, that ends with the producer's end or its error."""
 
-    def __init__(self, size: int, stop: threading.Event) -> None:
-        self._items: queue.Queue[T | BaseException | None] = queue.Queue(size)
+    def __init__(self, limit: int, size_of: Callable[[T], int], stop: threading.Event) -> None:
+        self._limit = limit
+        self._size_of = size_of
         self._stop = stop
+        self._items: deque[T] = deque()
+        self._held = 0
+        self._ended = False
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
 
-    def put(self, item: T | BaseException | None) -> None:
-        while not self._stop.is_set():
-            with contextlib.suppress(queue.Full):
-                return self._items.put(item, timeout=_POLL_SECONDS)
-        raise _StoppedError
+    def put(self, item: T) -> None:
+        """Add an item as soon as there is room for it, or nothing else."""
+        size = self._size_of(item)
+        with self._changed:
+            self._wait_for(lambda: not self._held or self._held + size <= self._limit)
+            self._items.append(item)
+            self._held += size
+            self._changed.notify_all()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """No more items come: all were put, or `error` is why not."""
+        with self._changed:
+            self._ended, self._error = True, error
+            self._changed.notify_all()
 
     def __iter__(self) -> Iterator[T]:
         while True:
-            try:
-                item = self._items.get(timeout=_POLL_SECONDS)
-            except queue.Empty:
-                if self._stop.is_set():
-                    raise _StoppedError from None
-                continue
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
+            with self._changed:
+                self._wait_for(lambda: self._items or self._ended)
+                if not self._items:
+                    break
+                item = self._items.popleft()
+                self._held -= self._size_of(item)
+                self._changed.notify_all()
             yield item
+            del item  # or it would stay in memory while the next one is waited for
+        if self._error:
+            raise self._error
+
+    def _wait_for(self, condition: Callable[[], object]) -> None:
+        while not self._changed.wait_for(condition, _POLL_SECONDS):
+            if self._stop.is_set():
+                raise _StoppedError
 
 
 async def overlapped(
     source: Callable[[], AbstractContextManager[Iterable[T]]],
     transform: Callable[[Iterable[T]], Iterator[U]],
     *,
-    buffered_inputs: int,
+    input_size: Callable[[T], int],
+    buffered_input_size: int,
     buffered_outputs: int,
 ) -> AsyncGenerator[U, None]:
-    """What `transform` makes of what `source` yields; each runs in a thread of its own, ahead of the consumer by
-    at most the given number of items. Closing the iterator stops both threads before it returns.
+    """What `transform` makes of what `source` yields, each in a thread of its own, ahead of whoever takes from it.
+
+    `source` is ahead by items of `buffered_input_size` in all, or one that is larger; `transform` by a number of
+    items. Closing the iterator stops both threads before it returns.
     """
     loop = asyncio.get_running_loop()
     stop = threading.Event()
-    inputs: _Handover[T] = _Handover(buffered_inputs, stop)
+    inputs = _Handover(buffered_input_size, input_size, stop)
     outputs: asyncio.Queue[U | BaseException | None] = asyncio.Queue(buffered_outputs)
 
     def read() -> None:
@@ -68,12 +91,11 @@ async def overlapped(
             with source() as items:
                 for item in items:
                     inputs.put(item)
-            inputs.put(None)
+            inputs.end()
         except _StoppedError:
             return
         except BaseException as error:
-            with contextlib.suppress(_StoppedError):
-                inputs.put(error)
+            inputs.end(error)
 
     def emit(item: U | BaseException | None) -> None:
         waiting = asyncio.run_coroutine_threadsafe(outputs.put(item), loop)

@@ -185,7 +185,12 @@ class ExportRunActivities:
             selection.constants,
         )
         pieces = overlapped(
-            batches, lambda items: encode(items, file_format), buffered_inputs=1, buffered_outputs=1
+            batches,
+            lambda items: encode(items, file_format),
+            input_size=lambda batch: batch.nbytes,
+            # A row group ahead, or reading and encoding would take turns.
+            buffered_input_size=self._sizes.row_group_bytes,
+            buffered_outputs=2,
         )
         async with aclosing(pieces):
             await write_files(pieces, bucket, folder, len(run.files), ledger)
