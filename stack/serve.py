@@ -9,6 +9,7 @@ import traceback
 
 import structlog
 import uvicorn
+import uvloop
 
 from settings import Settings
 
@@ -39,8 +40,10 @@ def serve_api(settings: Settings) -> None:
 def serve_worker(role: str, settings: Settings) -> None:
     """Run a worker role until SIGINT or SIGTERM, then let its activities end. Does not return."""
     code = 0
+    # Not the listener: it starts processes in ways that asyncio's own loop is made for.
+    run = asyncio.run if role == "listener" else uvloop.run
     try:
-        asyncio.run(_until_signalled(role, settings))
+        run(_until_signalled(role, settings))
     except Exception:
         traceback.print_exc()
         code = 1

@@ -1,5 +1,6 @@
 """Connections to PostgreSQL: one pool per process."""
 
+import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,6 +26,18 @@ set_json_dumps(dump_json)
 set_json_loads(orjson.loads)
 
 
+async def _require_open(connection: Connection) -> None:
+    """Raises if the server has closed an idle connection.
+
+    Its socket tells: from an open one there is nothing to read. To ask the server, as psycopg's own check does, would
+    be a round trip before every use.
+    """
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if poll.poll(0):
+        await AsyncConnectionPool.check_connection(connection)
+
+
 class Database:
     """The process's pool. `async with Database(url, size) as database`."""
 
@@ -40,7 +53,7 @@ class Database:
             # the next request tries at once.
             reconnect_timeout=5.0,
             kwargs={"autocommit": True, "row_factory": dict_row},
-            check=AsyncConnectionPool.check_connection,
+            check=_require_open,
         )
 
     async def __aenter__(self) -> "Database":

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 
+import uvloop
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.envconfig import ClientConfig
@@ -46,7 +47,7 @@ def main() -> None:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
-    code = asyncio.run(serve(WorkerEnvironment.read(os.environ)))
+    code = uvloop.run(serve(WorkerEnvironment.read(os.environ)))
     _flush_traces()
     logging.shutdown()
     sys.stdout.flush()
