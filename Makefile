@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # More than cores: many tests wait for servers that they have stopped.
 WORKERS ?= 3
 
-.PHONY: up setup test lint format page clean
+.PHONY: up setup test bench lint format page clean
 
 # On one's own machine the chat needs no key; other sites and other machines are refused (docs/architecture/chat.md).
 up: export SLIPWAY_CHAT_WITHOUT_KEY ?= true
@@ -25,6 +25,9 @@ test: lint ## Everything that must hold
 	# Once again for a test that failed: hundreds of them wait for real servers on whatever machine this is. What was run
 	# again is counted in the last line; a test that needs it often is a defect.
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --reruns 1
+
+bench: setup ## Every figure of docs/PERFORMANCE.md, on a stack of its own; half an hour
+	$(BIN)/python -m bench
 
 lint: setup ## Style and types
 	$(BIN)/ruff check .

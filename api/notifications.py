@@ -14,15 +14,18 @@ import structlog
 
 log = structlog.get_logger()
 
-# Revision workers and platform activities announce here, payload: space-separated thread ids.
+# Revision workers and platform activities announce here. Payload: thread ids, separated by spaces; one that ends with
+# the mark has new events, and nothing else of it has changed.
 CHANNEL = "slipway_threads"
+ONLY_EVENTS = "~"
 _RECONNECT_SECONDS = 0.5
 
 
 class Subscription:
     """Wake-ups for one key. `wait` returns at the next one, or at once if one came since the last `wait`."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_events: bool) -> None:
+        self.by_events = by_events
         self._event = asyncio.Event()
 
     def wake(self) -> None:
@@ -57,9 +60,9 @@ class Notifications:
         await asyncio.wait([self._task])
 
     @contextlib.contextmanager
-    def subscribe(self, thread_id: str) -> Iterator[Subscription]:
-        """Wake-ups for a thread while the context lasts."""
-        subscription = Subscription()
+    def subscribe(self, thread_id: str, *, by_events: bool = True) -> Iterator[Subscription]:
+        """Wake-ups for a thread while the context lasts; without `by_events` not for each that a run records."""
+        subscription = Subscription(by_events)
         self._waiting[thread_id].add(subscription)
         try:
             yield subscription
@@ -83,9 +86,11 @@ class Notifications:
             await connection.execute(f"LISTEN {CHANNEL}")
             self._wake_all()
             async for notification in connection.notifies():
-                for thread_id in notification.payload.split():
+                for announced in notification.payload.split():
+                    thread_id = announced.removesuffix(ONLY_EVENTS)
                     for subscription in self._waiting.get(thread_id, ()):
-                        subscription.wake()
+                        if subscription.by_events or thread_id == announced:
+                            subscription.wake()
 
     def _wake_all(self) -> None:
         for subscriptions in self._waiting.values():

@@ -40,7 +40,7 @@ async def apply_update(
         UnavailableError: no worker of the revision answered in time.
     """
     update_id = new_id()
-    with services.notifications.subscribe(str(thread_id)) as changes:
+    with services.notifications.subscribe(str(thread_id), by_events=False) as changes:
         async with services.database.transaction() as connection:
             graph_id, request = await _request(connection, deployment, thread_id)
             request |= {"supersteps": supersteps, "checkpoint": checkpoint}

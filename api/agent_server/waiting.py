@@ -54,7 +54,7 @@ def stream_outcome(
 async def _wait(
     services: Services, scope: DeploymentScope, thread_id: UUID, run_id: UUID
 ) -> AsyncIterator[bytes]:
-    with services.notifications.subscribe(str(thread_id)) as changes:
+    with services.notifications.subscribe(str(thread_id), by_events=False) as changes:
         while True:
             async with services.database.connection() as connection:
                 row = await Runs(connection, scope).outcome(thread_id, run_id)

@@ -6,7 +6,7 @@ from enum import StrEnum
 import pytest
 from slipway_runtime import messages as ours
 
-from api.notifications import CHANNEL
+from api.notifications import CHANNEL, ONLY_EVENTS
 from workflows.messages import names, revision, thread
 
 
@@ -42,6 +42,6 @@ def test_names_are_the_same() -> None:
     assert ours.deployment_queue("x") == names.deployment_queue("x")
     assert ours.revision_queue("x") == names.revision_queue("x")
     assert ours.worker_set_queue("x") == names.worker_set_queue("x")
-    assert ours.NOTIFY_CHANNEL == CHANNEL
+    assert (ours.NOTIFY_CHANNEL, ours.ONLY_EVENTS) == (CHANNEL, ONLY_EVENTS)
     mine: type[StrEnum] = ours.Outcome
     assert {member.value for member in mine} == {member.value for member in thread.Outcome}

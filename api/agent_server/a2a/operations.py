@@ -77,7 +77,7 @@ class Agent:
 
     async def wait(self, run: DictRow) -> AsyncIterator[Task | None]:
         """None for every silence of 5 s, then the task as the run left it."""
-        with self.services.notifications.subscribe(str(run["thread_id"])) as changes:
+        with self.services.notifications.subscribe(str(run["thread_id"]), by_events=False) as changes:
             while True:
                 found = await self._run(run["thread_id"], run["run_id"])
                 if found is None or found["status"] not in UNFINISHED:

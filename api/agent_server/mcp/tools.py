@@ -57,7 +57,7 @@ class Toolbox:
 
     async def result(self, run: DictRow) -> AsyncIterator[dict[str, Any] | None]:
         """None for every silence of 5 s, then the tool's result."""
-        with self.services.notifications.subscribe(str(run["thread_id"])) as changes:
+        with self.services.notifications.subscribe(str(run["thread_id"]), by_events=False) as changes:
             while True:
                 async with self.services.database.connection() as connection:
                     row = await Runs(connection, self.deployment.scope).outcome(

@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg_pool import PoolTimeout
 
-from slipway_runtime.messages import NOTIFY_CHANNEL
+from slipway_runtime.messages import NOTIFY_CHANNEL, ONLY_EVENTS
 from slipway_runtime.pools import Pool
 from slipway_runtime.records import Batch, Limits, RunRecord, Settlement
 from slipway_runtime.saver import SUPERSEDED, SupersededError
@@ -201,7 +201,8 @@ async def _write_batch(connection: AsyncConnection[DictRow], taken: Taken) -> No
                 raise SupersededError("the run was ended or taken over")
         for record, batch in taken.items():
             await _write_rows(connection, record, batch)
-        for payload in _payloads(threads):
+        ended = {record.thread_id for record, batch in taken.items() if batch.settlement}
+        for payload in _payloads([thread if thread in ended else thread + ONLY_EVENTS for thread in threads]):
             await connection.execute("SELECT pg_notify(%s, %s)", (NOTIFY_CHANNEL, payload))
 
 
@@ -261,6 +262,6 @@ async def _is_stored(connection: AsyncConnection[DictRow], record: RunRecord, ba
 
 
 def _payloads(threads: list[str]) -> list[str]:
-    """Thread ids, space-separated, in payloads that NOTIFY accepts."""
-    per_payload = _NOTIFY_BYTES // 37
+    """Thread ids, marked or not, space-separated, in payloads that NOTIFY accepts."""
+    per_payload = _NOTIFY_BYTES // 38
     return [" ".join(threads[i : i + per_payload]) for i in range(0, len(threads), per_payload)]

@@ -13,8 +13,10 @@ DESCRIBE_REVISION = "describe_revision"
 UPDATE_STATE = "update_state"
 CALL_REVISION = "call_revision"
 
-# Who waits for a thread or a run listens here; payload: space-separated thread ids.
+# Who waits for a thread or a run listens here. Payload: thread ids, separated by spaces; the mark after one says that
+# there are new events, and that nothing else of the thread has changed.
 NOTIFY_CHANNEL = "slipway_threads"
+ONLY_EVENTS = "~"
 
 
 def deployment_queue(deployment_id: str) -> str:
