@@ -1,6 +1,7 @@
 """An exporting workspace: its API, its bucket, and what lies in it."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -90,15 +91,16 @@ class Exporter:
         return dict(answer.json())
 
     async def wait(self, export_id: str, timeout_seconds: float = 90.0) -> dict[str, Any]:
-        """The export once it has ended."""
+        """The export once it has ended; while servers are away, and a moment longer, nobody can say."""
         deadline = time.monotonic() + timeout_seconds
         while True:
-            try:
-                export = await self.get(export_id)
-                if export["status"] in TERMINAL:
+            export: dict[str, Any] = {}
+            with contextlib.suppress(httpx.TransportError):
+                answer = await self.client.get(f"{BASE}/{export_id}")
+                assert answer.status_code in (200, 503), answer.text
+                export = dict(answer.json()) if answer.status_code == 200 else {}
+                if export.get("status") in TERMINAL:
                     return export
-            except httpx.TransportError:
-                export = {}
             assert time.monotonic() < deadline, f"still not ended: {export}"
             await asyncio.sleep(0.1)
 

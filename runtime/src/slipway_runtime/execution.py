@@ -106,9 +106,10 @@ def _outcome(claim: Claim, settlement: Settlement) -> Outcome:
 @contextlib.asynccontextmanager
 async def _heartbeats() -> AsyncIterator[None]:
     async def beat() -> None:
+        # Not at once: Temporal writes each down, and most runs have ended before the first is due.
         while True:
-            activity.heartbeat()
             await asyncio.sleep(HEARTBEAT_SECONDS)
+            activity.heartbeat()
 
     beating = asyncio.create_task(beat())
     try:
